@@ -24,6 +24,7 @@ const (
 	ReasonLocalLimit         Reason = "local_limit"         // no socket, memory, port or option to be had on this host
 	ReasonCancelled          Reason = "cancelled"           // whoever asked has gone, or the exporter stops
 	ReasonTimeout            Reason = "timeout"             // some bounces came, then the deadline
+	ReasonInternal           Reason = "internal"            // a bug of the exporter: the probe panicked
 )
 
 // Reasons is every reason, in a fixed order.
@@ -33,7 +34,7 @@ func Reasons() []Reason {
 		ReasonConnectRefused, ReasonConnectTimeout, ReasonConnectUnreachable,
 		ReasonNoBounceback, ReasonUnsupported, ReasonSilent, ReasonReset,
 		ReasonClosedEarly, ReasonBusy, ReasonBadReply, ReasonLoadFailed,
-		ReasonLocalLimit, ReasonCancelled, ReasonTimeout,
+		ReasonLocalLimit, ReasonCancelled, ReasonTimeout, ReasonInternal,
 	}
 }
 
