@@ -61,13 +61,16 @@ func BinNative(values []time.Duration, schema int32, zeroThreshold float64, maxB
 		Count:         uint64(len(values)),
 		Sum:           total(values).seconds(),
 	}
-	pos, neg := newTally(values, h.Schema, zeroThreshold)
+	var x indexer
+	x.init(h.Schema)
+	threshold := thresholdOf(zeroThreshold)
+	pos, neg := newTallies(values, threshold, &x)
 	for _, v := range values {
-		switch s := seconds(v); {
-		case s > zeroThreshold:
-			pos.add(bucketIndex(s, h.Schema))
-		case s < -zeroThreshold:
-			neg.add(bucketIndex(-s, h.Schema))
+		switch {
+		case v > threshold:
+			pos.add(x.index(seconds(v)))
+		case v < -threshold:
+			neg.add(x.index(-seconds(v)))
 		default:
 			h.ZeroCount++
 		}
@@ -85,47 +88,55 @@ func BinNative(values []time.Duration, schema int32, zeroThreshold float64, maxB
 // which is also what a bucket bound of 0.0001 is.
 func seconds(d time.Duration) float64 { return float64(d) / 1e9 }
 
-// bucketIndex is the bucket of a positive value: ceil(log2(v) * 2^schema). The
-// exponent and the fraction are taken apart so that powers of two are exact.
-func bucketIndex(v float64, schema int32) int {
-	frac, exp := math.Frexp(v) // frac in [0.5, 1)
-	if schema > 0 {
-		return exp<<schema + int(math.Ceil(math.Log2(frac)*float64(int(1)<<schema)))
-	}
-	if frac == 0.5 { // a power of two is the upper, included bound of its bucket
-		exp--
-	}
-	return (exp + 1<<-schema - 1) >> -schema
-}
-
 // tally counts buckets in one array from the lowest to the highest index.
 type tally struct {
 	lowest int
 	counts []int64
 }
 
-// newTally sets aside what the values need. The lowest index is the zero
-// threshold's or the smallest magnitude's, whichever is higher.
-func newTally(values []time.Duration, schema int32, zeroThreshold float64) (pos, neg tally) {
-	const none = math.MaxFloat64
-	posMin, posMax, negMin, negMax := none, 0.0, none, 0.0
-	for _, v := range values {
-		switch s := seconds(v); {
-		case s > zeroThreshold:
-			posMin, posMax = min(posMin, s), max(posMax, s)
-		case s < -zeroThreshold:
-			negMin, negMax = min(negMin, -s), max(negMax, -s)
-		}
+// thresholdOf is the longest duration that is not above a threshold in seconds.
+func thresholdOf(zeroThreshold float64) time.Duration {
+	if !(zeroThreshold > 0) {
+		return 0
 	}
-	return makeTally(posMin, posMax, schema), makeTally(negMin, negMax, schema)
+	d := toDuration(zeroThreshold * 1e9)
+	for d > 0 && seconds(d) > zeroThreshold {
+		d--
+	}
+	return d
 }
 
-func makeTally(smallest, largest float64, schema int32) tally {
-	if largest == 0 {
+// newTallies sets aside what the values need: from the bucket of the smallest to
+// that of the largest magnitude beyond the zero threshold.
+func newTallies(values []time.Duration, threshold time.Duration, x *indexer) (pos, neg tally) {
+	var p, n extent
+	for _, v := range values {
+		switch {
+		case v > threshold:
+			p.include(v)
+		case v < -threshold:
+			n.include(v)
+		}
+	}
+	return p.tally(x), n.tally(x)
+}
+
+// extent is a range of values of one sign; the zero value is empty.
+type extent struct{ low, high time.Duration }
+
+func (e *extent) include(v time.Duration) {
+	if e.low == 0 {
+		e.low, e.high = v, v
+	}
+	e.low, e.high = min(e.low, v), max(e.high, v)
+}
+
+func (e *extent) tally(x *indexer) tally {
+	if e.low == 0 {
 		return tally{}
 	}
-	low, high := bucketIndex(smallest, schema), bucketIndex(largest, schema)
-	return tally{low, make([]int64, high-low+1)}
+	a, b := x.index(math.Abs(seconds(e.low))), x.index(math.Abs(seconds(e.high)))
+	return tally{min(a, b), make([]int64, max(a, b)-min(a, b)+1)}
 }
 
 func (t *tally) add(index int) { t.counts[index-t.lowest]++ }

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"math/bits"
 	"time"
 )
 
@@ -77,30 +78,29 @@ type exactSum struct {
 	quotient, remainder int64
 }
 
-// total sums n values as n*quotient + remainder with |remainder| < n.
+// total sums n values as n*quotient + remainder with 0 <= remainder < n. It adds
+// them up in 128 bits, each raised by 2^63 so that none is negative.
 func total(values []time.Duration) exactSum {
-	t := exactSum{n: int64(len(values))}
+	const raise = 1 << 63
+	var high, low, carry uint64
 	for _, v := range values {
-		t.quotient += int64(v) / t.n
-		t.remainder += int64(v) % t.n // at most n*n in all
+		low, carry = bits.Add64(low, uint64(v)+raise, 0)
+		high += carry
 	}
+	t := exactSum{n: int64(len(values))}
 	if t.n > 0 {
-		t.quotient += t.remainder / t.n
-		t.remainder %= t.n
+		quotient, remainder := bits.Div64(high, low, uint64(t.n))
+		t.quotient, t.remainder = int64(quotient-raise), int64(remainder)
 	}
 	return t
 }
 
 // mean is rounded to the nearest integer, halves away from zero.
 func (t exactSum) mean() time.Duration {
-	m := t.quotient
-	switch r := 2 * t.remainder; {
-	case r >= t.n && m < math.MaxInt64:
-		m++
-	case r <= -t.n && m > math.MinInt64:
-		m--
+	if r := 2 * t.remainder; r > t.n || r == t.n && t.quotient >= 0 {
+		return time.Duration(t.quotient + 1)
 	}
-	return time.Duration(m)
+	return time.Duration(t.quotient)
 }
 
 // saturated is the sum, or the Duration next to it where it does not fit.
