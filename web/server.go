@@ -1,0 +1,198 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/bounceback-exporter/bounceback_exporter/config"
+)
+
+const (
+	// A client has this long for its request line and headers; an idle connection
+	// stays this long.
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	// maxHeaderBytes bounds request line and headers together; net/http adds 4 KiB.
+	maxHeaderBytes = 16 << 10
+)
+
+// StopBounds are the steps of a stop; all of them together bound it. Within the
+// 30 s that Kubernetes gives a process unless told otherwise.
+type StopBounds struct {
+	// Answers is how long running probes may go on by themselves; 20 s.
+	Answers time.Duration
+	// Cancelled is how long they have to answer after being called off; 1 s.
+	Cancelled time.Duration
+	// Background is how long connections may go on being ended; 7 s. What is left
+	// then is half-closed, and the process exits.
+	Background time.Duration
+}
+
+// DefaultStopBounds let a stop take 28 s at most.
+func DefaultStopBounds() StopBounds {
+	return StopBounds{Answers: 20 * time.Second, Cancelled: time.Second, Background: 7 * time.Second}
+}
+
+// ServeOptions are what Serve needs.
+type ServeOptions struct {
+	Flags *toolkit.FlagConfig
+	// Signals are SIGHUP (reload), SIGINT and SIGTERM (stop; the second one: at
+	// once).
+	Signals <-chan os.Signal
+	Bounds  StopBounds
+	// Alongside run as long as probes may run. The first one that returns an error
+	// stops everything.
+	Alongside []func(ctx context.Context) error
+}
+
+// Serve listens and answers until a signal says stop or something breaks, and
+// returns the exit code of the process: 0 after an orderly stop, else 1.
+func (h *Handler) Serve(o ServeOptions) int {
+	answers, callOff := context.WithCancel(context.Background())
+	defer callOff()
+	rest, endRest := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer endRest()
+
+	broken := make(chan error, len(*o.Flags.WebListenAddresses)+len(o.Alongside)+1)
+	servers := h.listen(o.Flags, answers, &wg, broken)
+	for _, run := range o.Alongside {
+		wg.Go(func() {
+			if err := run(rest); err != nil && rest.Err() == nil {
+				broken <- err
+			}
+		})
+	}
+
+	for {
+		select {
+		case err := <-broken:
+			h.logger.Error("stopping: this can't go on", "err", err)
+			h.stop(servers, callOff, o)
+			return 1
+		case sig := <-o.Signals:
+			if sig == syscall.SIGHUP {
+				_ = h.Reload() // logged there
+				continue
+			}
+			h.logger.Info("stopping: running probes may finish; a second signal ends them at once",
+				"signal", sig, "within", o.Bounds.Answers+o.Bounds.Cancelled+o.Bounds.Background)
+			return h.stop(servers, callOff, o)
+		}
+	}
+}
+
+// listen starts a server for each address. Each has its own, because the toolkit
+// changes the server it is given.
+func (h *Handler) listen(flags *toolkit.FlagConfig, base context.Context, wg *sync.WaitGroup, broken chan<- error) []*http.Server {
+	addresses := *flags.WebListenAddresses
+	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
+		addresses = []string{""} // its sockets come from systemd
+	}
+	var servers []*http.Server
+	for _, address := range addresses {
+		srv := &http.Server{
+			Handler:           h,
+			ReadHeaderTimeout: readHeaderTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeaderBytes,
+			ErrorLog:          slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
+			BaseContext:       func(net.Listener) context.Context { return base },
+		}
+		servers = append(servers, srv)
+		own := *flags
+		own.WebListenAddresses = &[]string{address}
+		wg.Go(func() {
+			if err := toolkit.ListenAndServe(srv, &own, h.logger); err != nil && !errors.Is(err, http.ErrServerClosed) {
+				broken <- err
+			}
+		})
+	}
+	return servers
+}
+
+// stop lets what runs come to its end, each step for a bounded time. A second
+// signal half-closes every connection to a server and ends it all.
+func (h *Handler) stop(servers []*http.Server, callOff context.CancelFunc, o ServeOptions) int {
+	h.stopping.Store(true)
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer close(done)
+		if !shutdown(ctx, servers, o.Bounds.Answers) {
+			h.logger.Warn("probes still run and are called off")
+		}
+		callOff()
+		if !shutdown(ctx, servers, o.Bounds.Cancelled) {
+			for _, srv := range servers {
+				_ = srv.Close()
+			}
+		}
+		waiting, cancel := context.WithTimeout(ctx, o.Bounds.Background)
+		defer cancel()
+		if err := h.background.Wait(waiting); err != nil {
+			h.logger.Warn("connections are still being ended in the background; half-closing them",
+				"connections", h.background.DrainsInFlight())
+			h.background.HalfCloseAll()
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			h.logger.Info("stopped")
+			return 0
+		case sig := <-o.Signals:
+			if sig == syscall.SIGHUP {
+				continue
+			}
+			h.background.HalfCloseAll()
+			h.logger.Warn("stopped at once", "signal", sig)
+			for _, srv := range servers {
+				_ = srv.Close()
+			}
+			return 1
+		}
+	}
+}
+
+// shutdown stops accepting, and waits for the answers that are under way. It tells
+// whether all of them were given in time.
+func shutdown(ctx context.Context, servers []*http.Server, bound time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var wg sync.WaitGroup
+	late := make(chan error, len(servers))
+	for _, srv := range servers {
+		wg.Go(func() { late <- srv.Shutdown(ctx) })
+	}
+	wg.Wait()
+	for range servers {
+		if <-late != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// LogConfigError logs a configuration that can't be used, one line per mistake.
+func LogConfigError(logger *slog.Logger, msg string, err error) {
+	var mistakes config.Errors
+	if !errors.As(err, &mistakes) {
+		logger.Error(msg, "err", err)
+		return
+	}
+	for _, m := range mistakes {
+		logger.Error(msg, "file", m.File, "line", m.Line, "key", m.Key, "value", m.Value, "err", m.Message)
+	}
+}
