@@ -117,6 +117,20 @@ func (m *Message) Patch(b []byte, id uint32, sent Stamp) {
 	putStamp(b[m.Layout.stampOffset():], sent)
 }
 
+// PutSent writes the client's send time into a buffer that PutRequest has filled.
+func (m *Message) PutSent(b []byte, sent Stamp) { putStamp(b[m.Layout.stampOffset():], sent) }
+
+// IsBounce tells whether the first four bytes that a server sent can begin a
+// bounce reply of any layout: the echo of a start bit, with or without the ack
+// request.
+func IsBounce(b []byte) bool {
+	if len(b) < 4 {
+		return false
+	}
+	w := binary.BigEndian.Uint32(b) &^ AckRequest
+	return w == StartA || w == StartBC
+}
+
 // Stamps reads the id and the two server stamps of a reply. It is what the
 // measuring loop needs of each reply, and it checks that the reply is one: the
 // start bit of the layout in word 0, and stamps that a server has filled in.

@@ -1,0 +1,93 @@
+package prober
+
+import (
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+)
+
+// ending is what is left to do for a connection when its probe is over. Every
+// connection ends the same way, however its probe went: the rest of the first
+// message, our FIN, the peer's bytes up to its FIN, close. A reset before our FIN
+// aborts every test that runs on an iperf 2 server; a connection that ends before
+// its first message is whole damages 2.1.8. docs/PROTOCOL.md has the matrix.
+type ending struct {
+	addr      netip.AddrPort
+	connected bool          // connect has been seen to succeed
+	pending   []byte        // what is left of the first message
+	hold      time.Duration // the server may sit on a reply for so long
+	// extra is how long the peer keeps sending by its own clock, for a load: its
+	// bytes are not read before that time is over.
+	extra time.Duration
+	// done is called when the connection has ended.
+	done func(clean bool)
+}
+
+// drainBytes is how much is read while waiting for the peer's FIN; a peer that
+// has more to say is closed on, which after our FIN is harmless.
+const drainBytes = 256 << 20
+
+// end finishes a connection in the background.
+func (p *Prober) end(c *conn, e ending) {
+	p.mu.Lock()
+	p.bg++
+	p.mu.Unlock()
+	p.opts.Peers.DrainStarted(e.addr)
+	go func() {
+		clean := p.finish(c, e)
+		if !clean {
+			p.abandoned.Add(1)
+		}
+		p.untrack(c)
+		p.opts.Peers.DrainEnded(e.addr)
+		if e.done != nil {
+			e.done(clean)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.bg--; p.bg == 0 {
+			p.idle.Broadcast()
+		}
+	}()
+}
+
+// finish tells whether the connection ended as it should: by the peer's FIN or
+// reset, or without ever having come into being.
+func (p *Prober) finish(c *conn, e ending) bool {
+	if !e.connected && c.abandonConnect() {
+		c.close()
+		return true
+	}
+	b := c.handOver()
+	defer b.close()
+	clean := true
+	if !e.connected || len(e.pending) > 0 {
+		_ = b.SetDeadline(time.Now().Add(p.opts.Bounds.FirstWrite))
+		if !e.connected {
+			if err := b.awaitConnect(); err != nil {
+				return !errors.Is(err, os.ErrDeadlineExceeded)
+			}
+		}
+		if _, err := b.Write(e.pending); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				return true // the peer has reset it: nothing is left to end
+			}
+			clean = false
+		}
+	}
+	c.halfClose()
+	if e.extra > 0 {
+		time.Sleep(e.extra)
+	}
+	_ = b.SetDeadline(time.Now().Add(e.hold + p.opts.Bounds.Drain))
+	n, err := io.CopyBuffer(io.Discard, io.LimitReader(readerOnly{b}, drainBytes), make([]byte, 16<<10))
+	if errors.Is(err, os.ErrDeadlineExceeded) || n == drainBytes {
+		clean = false
+	}
+	return clean
+}
+
+// readerOnly hides everything but Read, so that the copy uses our small buffer.
+type readerOnly struct{ io.Reader }

@@ -1,0 +1,103 @@
+package prober
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
+)
+
+// loop is the measuring loop of one connection: its buffers are made before the
+// first bounce, and between the first and the last it allocates, locks and logs
+// nothing.
+type loop struct {
+	c      *conn
+	clk    *stopwatch
+	layout wire.Layout
+	msg    wire.Message
+	req    []byte
+	reply  []byte
+	id     uint32
+	quick  bool // TCP_QUICKACK after each reply
+	until  int64
+
+	period int64 // ns; 0: back to back
+	burst  int
+
+	rows rows
+}
+
+// stretch is what one window asks of the loop.
+type stretch struct {
+	end   int64 // monotonic ns at which no further bounce starts; 0: never
+	count int   // bounces after which it ends
+	keep  bool  // false: a warm-up, whose bounces are measured and forgotten
+}
+
+// badID is a reply that answers another request than the one outstanding.
+type badID struct{ got, want uint32 }
+
+func (e *badID) Error() string {
+	return fmt.Sprintf("the reply has the id %d, outstanding was %d", e.got, e.want)
+}
+
+// run bounces until the stretch ends. Stamps are taken right before the write and
+// right after the whole reply was read; everything else stands outside of that.
+func (l *loop) run(w *Window, s stretch) error {
+	var (
+		b     Sample
+		start = l.clk.mono()
+		tick  = start // when the current burst is due
+		now   = start
+		got   = 0
+	)
+	w.Start = start
+	for got < s.count && (s.end == 0 || now < s.end) {
+		if l.period > 0 && got > 0 && got%l.burst == 0 {
+			// The schedule is absolute: a tick that has passed while its predecessor's
+			// bounces were under way is left out, never made up for.
+			missed := (now - tick) / l.period
+			tick += (missed + 1) * l.period
+			w.SkippedTicks += int(missed)
+			if s.end != 0 && tick >= s.end {
+				break
+			}
+			if err := l.c.sleepUntil(tick, now, l.until); err != nil {
+				return err
+			}
+		}
+		l.id++
+		b.SentWall, b.Sent = l.clk.now()
+		l.msg.Patch(l.req, l.id, wire.StampFromUnixNano(b.SentWall))
+		w.Requests++
+		if _, err := l.c.send(l.req, b.Sent, l.until); err != nil {
+			return err
+		}
+		if _, err := l.c.recv(l.reply, len(l.reply), b.Sent, l.until); err != nil {
+			return err
+		}
+		b.ReceivedWall, b.Received = l.clk.now()
+		b.KernelReceive = l.c.stamp
+		if l.quick {
+			l.c.quickAck()
+		}
+		id, receive, send, err := l.layout.Stamps(l.reply)
+		if err != nil {
+			return err
+		}
+		if id != l.id {
+			return &badID{id, l.id}
+		}
+		b.ServerReceive, b.ServerSend = receive.UnixNano(), send.UnixNano()
+		now = b.Received
+		if l.period > 0 && got%l.burst == 0 && b.Sent-tick > int64(w.ScheduleLateness.V) {
+			w.ScheduleLateness.V = time.Duration(b.Sent - tick)
+		}
+		got++
+		if s.keep {
+			w.Samples = append(w.Samples, b)
+			l.rows.add(l.c, &b)
+		}
+	}
+	return nil
+}

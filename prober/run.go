@@ -1,0 +1,321 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/bounceback-exporter/bounceback_exporter/config"
+	"github.com/bounceback-exporter/bounceback_exporter/prober/peers"
+	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
+)
+
+// run is one probe under way. Its errors are *Error; the lower rooms' become one
+// in fail.
+type run struct {
+	p   *Prober
+	job *Job
+	m   *config.Module
+	res *Result
+	clk *stopwatch
+
+	ctx   context.Context
+	stop  *canceller
+	until int64 // the deadline, monotonic ns
+
+	phase      Phase
+	phaseSince int64
+
+	slot *peers.Slot // held from before the connect until the first reply is back
+
+	version wire.Version
+	known   bool // version is
+}
+
+// Run dials job.Addr and does the whole test within ctx, whose deadline, or the
+// module's timeout where it has none, bounds the answer. It always returns a
+// Result; what is still to be done for the connection then goes on in the
+// background.
+func (p *Prober) Run(ctx context.Context, job *Job) *Result {
+	if job.Start.IsZero() {
+		job.Start = time.Now()
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, job.Start.Add(job.Module.Timeout))
+		defer cancel()
+	}
+	r := &run{p: p, job: job, m: job.Module, res: newResult(ctx, job), ctx: ctx,
+		clk: &stopwatch{base: job.Start, shift: p.wallShift}}
+	deadline, _ := ctx.Deadline()
+	r.until = int64(deadline.Sub(job.Start))
+
+	err := r.do()
+	r.leave()
+	if r.slot != nil {
+		r.slot.Release()
+	}
+	r.res.Elapsed = time.Duration(r.clk.mono())
+	if err != nil {
+		r.res.Err = err
+		r.logf("failed: %v", err)
+		if err.Reason != ReasonCancelled && err.Reason != ReasonLocalLimit {
+			p.opts.Peers.Forget(job.Addr)
+		}
+	}
+	return r.res
+}
+
+func newResult(ctx context.Context, job *Job) *Result {
+	r := &Result{
+		Module: job.Module, Target: job.Target, Addr: job.Addr, Start: job.Start,
+		Timeout:      job.Module.Timeout,
+		RequestBytes: job.Module.Size, ReplyBytes: job.Module.EffectiveReplySize(),
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		r.Timeout = deadline.Sub(job.Start)
+	}
+	r.Phases[PhaseResolve] = job.ResolveTook
+	if job.Waited > 0 {
+		r.Phases[PhaseWait] = Some(job.Waited)
+	}
+	if job.ResolveTook.OK && job.Addr.IsValid() {
+		r.Log = append(r.Log, LogLine{job.ResolveTook.V, fmt.Sprintf("resolved %s to %s", job.Target.Host, job.Addr.Addr())})
+	}
+	return r
+}
+
+// do is the probe from admission to the last window.
+func (r *run) do() *Error {
+	r.enter(PhaseWait)
+	if err := r.fits(ReasonTimeoutTooShort); err != nil {
+		return err
+	}
+	if r.job.Lease == nil {
+		lease, err := r.p.opts.Peers.Enter(r.ctx, r.job.Addr, r.m.Congest != nil)
+		if err != nil {
+			return r.waitError("while a load runs on this server", err)
+		}
+		r.job.Lease = lease
+		defer lease.Release()
+	}
+	stop, err := newCanceller(r.ctx)
+	if err != nil {
+		return r.fail(err, ReasonLocalLimit)
+	}
+	r.stop = stop
+	defer stop.close()
+
+	c, layout, e := r.handshake()
+	if e != nil {
+		return e
+	}
+	e = r.measure(c, layout)
+	// Done or broken, the connection ends the same way.
+	c.halfClose()
+	r.p.end(c, ending{addr: r.job.Addr, connected: true, hold: r.m.Hold})
+	return e
+}
+
+// fits refuses a test of which less than half would fit before the deadline:
+// nothing has been sent then.
+func (r *run) fits(reason Reason) *Error {
+	left := time.Duration(r.until - r.clk.mono())
+	need := r.testDuration()
+	if need == 0 || left >= need/2 {
+		return nil
+	}
+	return &Error{r.phase, reason, fmt.Errorf("the test takes %v and %v are left of the timeout of %v: raise the timeout (the scrape's, if it is the smaller one) or shorten the test",
+		need, left.Round(time.Millisecond), r.res.Timeout.Round(time.Millisecond))}
+}
+
+// testDuration is what the windows take by the clock; 0 if only a count ends them.
+func (r *run) testDuration() time.Duration {
+	d := r.m.Duration
+	if l := r.m.Congest; l != nil {
+		d += l.Baseline + l.Warmup
+	}
+	return d
+}
+
+// enter closes the phase under way and begins another. A phase that is entered
+// twice adds up.
+func (r *run) enter(ph Phase) {
+	r.leave()
+	r.phase, r.phaseSince = ph, r.clk.mono()
+	r.res.Phases[ph].OK = true
+}
+
+func (r *run) leave() {
+	if r.res.Phases[r.phase].OK && r.phaseSince != 0 {
+		r.res.Phases[r.phase].V += time.Duration(r.clk.mono() - r.phaseSince)
+	}
+	r.phaseSince = 0
+}
+
+// logf notes something for debug=true. It is never called between the first and
+// the last bounce of a window.
+func (r *run) logf(format string, args ...any) {
+	r.res.Log = append(r.res.Log, LogLine{time.Duration(r.clk.mono()), fmt.Sprintf(format, args...)})
+}
+
+// open makes a connection: slot, pacing, the check of who may be probed, connect.
+// On failure nothing is left to the caller.
+func (r *run) open(ph Phase, o dialOptions) (*conn, *Error) {
+	r.enter(PhaseWait)
+	if r.slot == nil {
+		slot, err := r.p.opts.Peers.Handshake(r.ctx, r.job.Addr)
+		if err != nil {
+			return nil, r.waitError("for this server's handshake slot", err)
+		}
+		r.slot = slot
+	}
+	if err := r.slot.Pace(r.ctx, r.gap()); err != nil {
+		return nil, r.waitError("for the pause between two connections", err)
+	}
+	if err := r.fits(ReasonBusy); err != nil {
+		return nil, err
+	}
+	if res := checkAllowed(r.ctx, r.job); res != nil {
+		return nil, res.Err
+	}
+	r.enter(ph)
+	c, err := startConn(r.clk, r.stop, o)
+	if err != nil {
+		return nil, r.fail(err, ReasonConnectUnreachable)
+	}
+	r.p.track(c)
+	if err := c.awaitConnect(r.until); err != nil {
+		if err == errCancelled || err == errDeadline {
+			r.giveUp(c, ending{})
+		} else {
+			r.p.untrack(c)
+			c.close()
+		}
+		return nil, r.fail(err, ReasonConnectTimeout)
+	}
+	return c, nil
+}
+
+// gap is the pause that the server needs between the end of a connection and the
+// start of the next: up to 2.1.8 an instant reconnect can crash it.
+func (r *run) gap() time.Duration {
+	if r.known && !r.version.Less(wire.V2_1_9) {
+		return 0
+	}
+	return 100 * time.Millisecond
+}
+
+// giveUp leaves a connection to the background, with the slot if it is held: the
+// next handshake starts when this one is over.
+func (r *run) giveUp(c *conn, e ending) {
+	slot := r.slot
+	r.slot = nil
+	e.addr, e.hold = r.job.Addr, r.m.Hold
+	e.done = func(bool) {
+		if slot != nil {
+			slot.Release()
+		}
+	}
+	r.p.end(c, e)
+}
+
+// endAndWait ends a connection and waits for it, keeping the slot. It tells
+// whether the peer has finished too.
+func (r *run) endAndWait(c *conn) (bool, *Error) {
+	ended := make(chan bool, 1)
+	r.p.end(c, ending{addr: r.job.Addr, connected: true, hold: r.m.Hold, done: func(clean bool) { ended <- clean }})
+	select {
+	case clean := <-ended:
+		return clean, nil
+	case <-r.ctx.Done():
+		// The slot stays taken until the connection has ended.
+		slot := r.slot
+		r.slot = nil
+		go func() {
+			<-ended
+			slot.Release()
+		}()
+		return false, r.fail(r.ctxError(), ReasonSilent)
+	}
+}
+
+func (r *run) ctxError() error {
+	if errors.Is(context.Cause(r.ctx), context.DeadlineExceeded) {
+		return errDeadline
+	}
+	return errCancelled
+}
+
+// waitError is the end of a wait before anything was sent.
+func (r *run) waitError(what string, err error) *Error {
+	reason := ReasonBusy
+	if !errors.Is(err, context.DeadlineExceeded) {
+		reason = ReasonCancelled
+	}
+	return &Error{PhaseWait, reason, fmt.Errorf("waited %s: %w", what, err)}
+}
+
+// fail makes an *Error of what a lower room returned. late is the reason if the
+// deadline came; other errors tell their reason themselves.
+func (r *run) fail(err error, late Reason) *Error {
+	if err == errCancelled && errors.Is(r.ctxError(), errDeadline) {
+		err = errDeadline // the context's own deadline wakes the canceller too
+	}
+	return &Error{r.phase, r.reason(err, late), err}
+}
+
+func (r *run) reason(err error, late Reason) Reason {
+	var (
+		local       *localError
+		unsupported *unsupportedError
+	)
+	replied := r.res.First != nil
+	switch {
+	case errors.Is(err, errCancelled):
+		return ReasonCancelled
+	case errors.Is(err, errDeadline), errors.Is(err, syscall.ETIMEDOUT):
+		return late
+	case errors.As(err, &unsupported):
+		return ReasonUnsupported
+	case errors.As(err, &local), errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+		return ReasonLocalLimit
+	case errors.Is(err, io.EOF):
+		return ReasonClosedEarly
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return ReasonConnectRefused
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		switch {
+		case r.phase == PhaseConnect:
+			return ReasonConnectRefused
+		case replied:
+			return ReasonClosedEarly
+		}
+		return ReasonReset
+	case errors.Is(err, errUnasked):
+		return ReasonBadReply
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
+		errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EINVAL):
+		return ReasonConnectUnreachable
+	}
+	return late
+}
+
+func peerVersion(v wire.Version) peers.Version {
+	return peers.Version{Upper: v.Upper, Lower: v.Lower, Patch: v.Patch, Stage: v.Stage}
+}
+
+func wireVersion(v peers.Version) wire.Version {
+	return wire.Version{Upper: v.Upper, Lower: v.Lower, Patch: v.Patch, Stage: v.Stage}
+}
+
+// learn notes what the server said it is.
+func (r *run) learn(v wire.Version) {
+	r.version, r.known = v, true
+	r.res.Peer.Version = Some(v)
+	r.p.opts.Peers.Learn(r.job.Addr, peerVersion(v))
+	r.logf("the server is iperf %s", v)
+}
