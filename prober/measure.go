@@ -18,8 +18,13 @@ func (r *run) measure(c *conn, layout wire.Layout) *Error {
 	r.enter(PhaseBounce)
 	l := r.newLoop(c, layout)
 	before := r.clk.mark()
-	err := r.window(l, LoadNone, r.m.Duration)
-	r.res.Clock = nil
+	r.need = 0 // from here on nothing is refused for want of time
+	var err *Error
+	if r.m.Congest != nil {
+		err = r.congested(l)
+	} else {
+		err = r.window(l, LoadNone, r.m.Duration)
+	}
 	if r.m.TripTimes {
 		r.res.Clock = clockOf(r.res.First, r.res.Windows, Some(r.clk.mark().stepSince(before)))
 	}
@@ -64,6 +69,12 @@ func (r *run) window(l *loop, load LoadLabel, duration time.Duration) *Error {
 	l.rows.begin(len(r.res.Windows), now)
 
 	err := l.run(&w, s)
+	if err == nil && r.m.Congest != nil {
+		// A count limits the bounces of a window, but never shortens it.
+		if now := r.clk.mono(); now < s.end {
+			err = l.c.sleepUntil(s.end, now, r.until)
+		}
+	}
 
 	w.End = r.clk.mono()
 	l.rows.close(l.c, w.End)
@@ -78,14 +89,9 @@ func (r *run) window(l *loop, load LoadLabel, duration time.Duration) *Error {
 	}
 	r.res.Windows = append(r.res.Windows, w)
 	r.logf("load %s: %d requests, %d replies", load, w.Requests, len(w.Samples))
-	var format *wire.FormatError
-	var short *wire.ShortError
-	var id *badID
 	switch {
-	case errors.As(err, &format), errors.As(err, &short), errors.As(err, &id):
-		return &Error{r.phase, ReasonBadReply, err}
 	case err != nil:
-		return r.fail(err, ReasonTimeout)
+		return r.bounceError(err)
 	case cut:
 		return &Error{r.phase, ReasonTimeout, fmt.Errorf("less than half of the %v that were asked for fitted before the deadline", duration)}
 	case len(w.Samples) == 0:
@@ -98,15 +104,25 @@ func (r *run) window(l *loop, load LoadLabel, duration time.Duration) *Error {
 // with room for the bounce under way. cut tells that less than half is left, so
 // that the window can only end in a failure.
 func (r *run) fit(now int64, duration time.Duration, layout wire.Layout) (end int64, cut bool) {
-	reserve := int64(20 * time.Millisecond)
-	if r.res.First != nil {
-		reserve += 2 * int64(r.res.First.RTT())
-	}
-	end = min(now+int64(duration), r.until-reserve)
+	end = min(now+int64(duration), r.until-int64(r.reserve()))
 	if layout == wire.LayoutA {
 		end = min(end, r.ends217())
 	}
 	return end, end-now < int64(duration)/2
+}
+
+// reserve is the room to leave before the deadline for the bounce under way.
+func (r *run) reserve() time.Duration { return 20*time.Millisecond + 2*r.res.First.RTT() }
+
+// bounceError makes an *Error of what ended the loop.
+func (r *run) bounceError(err error) *Error {
+	var format *wire.FormatError
+	var short *wire.ShortError
+	var id *badID
+	if errors.As(err, &format) || errors.As(err, &short) || errors.As(err, &id) {
+		return &Error{r.phase, ReasonBadReply, err}
+	}
+	return r.fail(err, ReasonTimeout)
 }
 
 // ends217 is when a test on a 2.1.7 server has to be over. The handshake's first

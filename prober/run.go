@@ -29,7 +29,8 @@ type run struct {
 	phase      Phase
 	phaseSince int64
 
-	slot *peers.Slot // held from before the connect until the first reply is back
+	need time.Duration // what the test takes by the clock; 0: no matter
+	slot *peers.Slot   // held from before the connect until the first reply is back
 
 	version wire.Version
 	known   bool // version is
@@ -90,6 +91,7 @@ func newResult(ctx context.Context, job *Job) *Result {
 
 // do is the probe from admission to the last window.
 func (r *run) do() *Error {
+	r.need = r.testDuration()
 	r.enter(PhaseWait)
 	if err := r.fits(ReasonTimeoutTooShort); err != nil {
 		return err
@@ -124,7 +126,7 @@ func (r *run) do() *Error {
 // nothing has been sent then.
 func (r *run) fits(reason Reason) *Error {
 	left := time.Duration(r.until - r.clk.mono())
-	need := r.testDuration()
+	need := r.need
 	if need == 0 || left >= need/2 {
 		return nil
 	}

@@ -1,0 +1,312 @@
+package prober
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
+)
+
+const (
+	// loadProof is how long a load stream may take to prove that it started.
+	loadProof = 2 * time.Second
+	// loadSetup is added to the time that a load asks the server for: the streams
+	// are opened one after the other, and none may stop before the window does.
+	loadSetup = time.Second
+	// notSentLowat bounds what a sender has queued but not sent: without it, write
+	// runs megabytes ahead of a slow link.
+	notSentLowat = 128 << 10
+	// loadPatience is added to a load's drain: what is queued on a slow path has to
+	// get through first.
+	loadPatience = 10 * time.Second
+)
+
+// load is the streams that fill the path while the bounces go on.
+type load struct {
+	r       *run
+	label   LoadLabel
+	dir     wire.Direction
+	streams []*loadStream
+	engine  *engine
+
+	begun  int64 // monotonic ns at which the measured window began
+	atRow  loadBytes
+	before []TCPInfo
+}
+
+// loadStream is one of them.
+type loadStream struct {
+	c      *conn
+	ends   int64 // monotonic ns after which the server has stopped sending by itself
+	reads  bool
+	writes bool
+}
+
+// loadBytes is the sum over all streams.
+type loadBytes struct{ up, down uint64 }
+
+func loadDirection(s string) (wire.Direction, LoadLabel) {
+	switch s {
+	case "up":
+		return wire.Up, LoadUp
+	case "down":
+		return wire.Down, LoadDown
+	}
+	return wire.Both, LoadBoth
+}
+
+// congested runs the windows of a module with a load: the baseline without, then
+// warm-up and measured window with it.
+func (r *run) congested(l *loop) *Error {
+	cg := r.m.Congest
+	baseline, warmup, duration := r.scale(cg.Baseline, cg.Warmup, r.m.Duration)
+	if baseline > 0 {
+		if err := r.window(l, LoadNone, baseline); err != nil {
+			return err
+		}
+	}
+	ld, err := r.startLoad(warmup + duration)
+	defer ld.end()
+	if err != nil {
+		return err
+	}
+	if warmup > 0 {
+		var w Window
+		s := stretch{end: r.clk.mono() + int64(warmup), count: int(^uint(0) >> 1)}
+		if err := l.run(&w, s); err != nil {
+			return r.bounceError(err)
+		}
+		r.logf("warm-up: %d bounces", w.Requests)
+	}
+	ld.begin()
+	l.rows.loads = ld.fillRow
+	err = r.window(l, ld.label, duration)
+	ld.finish()
+	if broken := ld.engine.broken(); broken != nil && (err == nil || err.Reason == ReasonClosedEarly) {
+		err = r.loadFailed(fmt.Errorf("a load stream broke during the test: %w", broken))
+	}
+	return err
+}
+
+// scale shrinks the parts of a test alike where the deadline leaves less than
+// their sum; fits has seen to it that at least half is left.
+func (r *run) scale(parts ...time.Duration) (a, b, c time.Duration) {
+	var sum time.Duration
+	for _, p := range parts {
+		sum += p
+	}
+	left := time.Duration(r.until-r.clk.mono()) - r.reserve()
+	f := 1.0
+	if left < sum {
+		f = float64(left) / float64(sum)
+	}
+	at := func(i int) time.Duration { return time.Duration(f * float64(parts[i])) }
+	return at(0), at(1), at(2)
+}
+
+func (r *run) loadFailed(cause error) *Error {
+	return &Error{r.phase, ReasonLoadFailed, cause}
+}
+
+// startLoad opens the streams one after the other and lets them run. The load is
+// never nil, and end is due also after an error.
+func (r *run) startLoad(duration time.Duration) (*load, *Error) {
+	ld := &load{r: r}
+	ld.dir, ld.label = loadDirection(r.m.Congest.Direction)
+	r.res.Load = &Load{Direction: ld.label, Streams: r.m.Congest.Streams}
+	eng, err := newEngine(r.ctx)
+	if err != nil {
+		return ld, r.fail(err, ReasonLoadFailed)
+	}
+	ld.engine = eng
+	T := duration + loadSetup
+	start := r.clk.mono()
+	for range r.m.Congest.Streams {
+		if err := ld.open(T); err != nil {
+			return ld, err
+		}
+		r.res.Load.Started = true
+	}
+	if took := time.Duration(r.clk.mono() - start); took > loadSetup {
+		return ld, r.loadFailed(fmt.Errorf("it took %v to start %d load streams, more than the %v that are allowed for it", took.Round(time.Millisecond), r.m.Congest.Streams, loadSetup))
+	}
+	eng.start(ld.streams)
+	r.logf("load %s started: %d streams for %v", ld.label, len(ld.streams), T)
+	return ld, nil
+}
+
+// open makes one stream: connect and header are one act, as a first message is,
+// and then the server has to prove that it took the load: by its ack, or by the
+// first byte of its own.
+func (ld *load) open(T time.Duration) *Error {
+	r, cg := ld.r, ld.r.m.Congest
+	o := bounceDial(r.job.Addr, r.m)
+	o.tos, o.congestionControl, o.stamps = cg.DSCP<<2, cg.CongestionControl, false
+	if ld.dir != wire.Down {
+		o.notSentLowat = notSentLowat
+	}
+	c, err := r.open(PhaseBounce, o)
+	if err != nil {
+		if err.Reason == ReasonConnectTimeout || err.Reason == ReasonConnectRefused {
+			err.Reason = ReasonLoadFailed
+		}
+		return err
+	}
+	hdr := wire.TestHeader{Direction: ld.dir, Ack: ld.dir == wire.Up, Duration: T, TOS: cg.DSCP << 2}
+	buf := make([]byte, wire.TestHeaderLen)
+	_ = hdr.Put(buf) // can't fail: the buffer has the length
+	s := &loadStream{c: c, reads: ld.dir != wire.Up, writes: ld.dir != wire.Down}
+	n, werr := c.send(buf, r.clk.mono(), r.until)
+	s.ends = r.clk.mono() + int64(T)
+	if werr != nil {
+		ld.abandon(s, buf[n:])
+		return r.fail(werr, ReasonLoadFailed)
+	}
+	proof, what := 1, "no byte of a load came"
+	if ld.dir == wire.Up {
+		proof, what = wire.AckLen, "no acknowledgement of a load came"
+	}
+	now := r.clk.mono()
+	_, rerr := c.recv(buf[:proof], proof, now, min(r.until, now+int64(loadProof)))
+	switch {
+	case rerr == errCancelled:
+		ld.abandon(s, nil)
+		return r.fail(rerr, ReasonLoadFailed)
+	case rerr != nil:
+		ld.abandon(s, nil)
+		if errors.Is(rerr, io.EOF) {
+			rerr = errors.New("the server closed the connection")
+		}
+		return r.loadFailed(fmt.Errorf("%s: %w (a server started with -1 takes one connection at a time and can't be loaded)", what, rerr))
+	case ld.dir == wire.Up && !wire.IsAck(buf):
+		ld.abandon(s, nil)
+		return r.loadFailed(fmt.Errorf("the server answered a load with %q, which is no acknowledgement", buf[:8]))
+	}
+	r.slot.Release()
+	r.slot = nil
+	ld.streams = append(ld.streams, s)
+	return nil
+}
+
+// abandon leaves a stream that did not prove itself to the background, with the
+// handshake slot.
+func (ld *load) abandon(s *loadStream, pending []byte) {
+	slot := ld.r.slot
+	ld.r.slot = nil
+	ld.endStream(s, pending, slot.Release)
+}
+
+// end calls the load off, whatever it was doing: the streams stop reading, so
+// that TCP's window stops the server within a round trip, half-close, wait for
+// the server's own end and read up to it, all in the background. The server stays
+// marked as busy until then.
+func (ld *load) end() {
+	if ld.engine != nil {
+		ld.engine.stop()
+	}
+	for _, s := range ld.streams {
+		ld.endStream(s, nil, nil)
+	}
+}
+
+func (ld *load) endStream(s *loadStream, pending []byte, also func()) {
+	r := ld.r
+	e := ending{addr: r.job.Addr, connected: true, pending: pending, hold: loadPatience}
+	if s.reads {
+		e.extra = time.Duration(s.ends - r.clk.mono())
+	}
+	lease := r.job.Lease
+	lease.Hold()
+	e.done = func(bool) {
+		lease.Release()
+		if also != nil {
+			also()
+		}
+	}
+	r.p.end(s.c, e)
+}
+
+// begin marks the start of the measured window.
+func (ld *load) begin() {
+	ld.begun = ld.r.clk.mono()
+	ld.before = ld.sample()
+	ld.atRow = sum(ld.before)
+}
+
+func (ld *load) sample() []TCPInfo {
+	infos := make([]TCPInfo, len(ld.streams))
+	for i, s := range ld.streams {
+		s.c.tcpInfo(&infos[i])
+	}
+	return infos
+}
+
+func sum(infos []TCPInfo) (b loadBytes) {
+	for i := range infos {
+		b.up += infos[i].BytesAcked.V
+		b.down += infos[i].BytesReceived.V
+	}
+	return b
+}
+
+// fillRow puts the bytes of the second that ends into a row. It runs inside the
+// loop, between two bounces, and allocates nothing.
+func (ld *load) fillRow(row *Row) {
+	var now loadBytes
+	var info TCPInfo
+	for _, s := range ld.streams {
+		s.c.tcpInfo(&info)
+		now.up += info.BytesAcked.V
+		now.down += info.BytesReceived.V
+	}
+	if ld.dir != wire.Down {
+		row.LoadUp = int64(now.up - ld.atRow.up)
+	}
+	if ld.dir != wire.Up {
+		row.LoadDown = int64(now.down - ld.atRow.down)
+	}
+	ld.atRow = now
+}
+
+// finish takes the figures at the end of the measured window, while the load
+// still runs.
+func (ld *load) finish() {
+	after := ld.sample()
+	out := ld.r.res.Load
+	out.Duration = time.Duration(ld.r.clk.mono() - ld.begun)
+	a, b := sum(ld.before), sum(after)
+	acked, received, retransmits := true, true, true
+	for i := range after {
+		acked = acked && after[i].BytesAcked.OK && ld.before[i].BytesAcked.OK
+		received = received && after[i].BytesReceived.OK && ld.before[i].BytesReceived.OK
+		retransmits = retransmits && after[i].TotalRetransmits.OK && ld.before[i].TotalRetransmits.OK
+	}
+	if ld.dir != wire.Down && acked {
+		out.BytesToServer = Some(b.up - a.up)
+	}
+	if ld.dir != wire.Up && received {
+		out.BytesFromServer = Some(b.down - a.down)
+	}
+	if ld.dir == wire.Down {
+		return // what a pure receiver's kernel knows of RTT and retransmits is stale
+	}
+	var rttSum, rttMax time.Duration
+	var resent uint64
+	rtts := 0
+	for i := range after {
+		if after[i].RTT.OK {
+			rtts++
+			rttSum += after[i].RTT.V
+			rttMax = max(rttMax, after[i].RTT.V)
+		}
+		resent += uint64(after[i].TotalRetransmits.V - ld.before[i].TotalRetransmits.V)
+	}
+	if rtts > 0 {
+		out.TCPRTTMean, out.TCPRTTMax = Some(rttSum/time.Duration(rtts)), Some(rttMax)
+	}
+	if retransmits {
+		out.TCPRetransmits = Some(resent)
+	}
+}
