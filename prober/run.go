@@ -54,11 +54,13 @@ func (p *Prober) Run(ctx context.Context, job *Job) *Result {
 	deadline, _ := ctx.Deadline()
 	r.until = int64(deadline.Sub(job.Start))
 
+	defer func() { // by defer, so that a panic does not keep the server's slot
+		if r.slot != nil {
+			r.slot.Release()
+		}
+	}()
 	err := r.do()
 	r.leave()
-	if r.slot != nil {
-		r.slot.Release()
-	}
 	r.res.Elapsed = time.Duration(r.clk.mono())
 	if err != nil {
 		r.res.Err = err
