@@ -117,7 +117,7 @@ func serve(flags *exporterFlags) int {
 		TimeoutOffset: flags.offset(),
 		HistoryLimit:  *flags.historyLimit,
 		URLs:          urls,
-		Version:       version.Info(),
+		Version:       versionText(),
 		ExampleTarget: example,
 	})
 	logger.Info("configuration loaded", "modules", strings.Join(store.Current().ModuleNames(), ","))
@@ -127,6 +127,14 @@ func serve(flags *exporterFlags) int {
 		Bounds:    web.DefaultStopBounds(),
 		Alongside: alongside,
 	})
+}
+
+// versionText is the version for people.
+func versionText() string {
+	if version.Version == "" {
+		return program + ", built without a version number"
+	}
+	return program + " " + version.Version
 }
 
 // embeddedResponder listens for bounce tests, if that is wanted. It also returns

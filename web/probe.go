@@ -37,12 +37,12 @@ func (h *Handler) probe(w http.ResponseWriter, r *http.Request) {
 	cfg := h.config.Current()
 	p, err := parseParams(r.URL.RawQuery, cfg)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		h.refuse(w, r, err)
 		return
 	}
 	timeout, err := probeTimeout(r.Header, p.module.Timeout, h.timeoutOffset)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		h.refuse(w, r, err)
 		return
 	}
 	setWriteDeadline(w, timeout+writeTime)
@@ -179,6 +179,12 @@ func (h *Handler) loadInTheWay(addr netip.AddrPort, exclusive bool) *rejection {
 		text = fmt.Sprintf("other probes ran at %s until this request's deadline; a load needs the server for itself", addr)
 	}
 	return &rejection{collector.CauseLoad, retrySoon, text}
+}
+
+// refuse answers 400.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	h.logger.Log(r.Context(), h.probeLogLevel, "a request can't be understood", "query", r.URL.RawQuery, "err", err)
+	http.Error(w, printable(err.Error()), http.StatusBadRequest)
 }
 
 // reject answers 503 with the time after which to come again.

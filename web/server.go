@@ -60,26 +60,39 @@ func (h *Handler) Serve(o ServeOptions) int {
 	answers, callOff := context.WithCancel(context.Background())
 	defer callOff()
 	rest, endRest := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	defer wg.Wait()
 	defer endRest()
+	var running sync.WaitGroup
 
 	broken := make(chan error, len(*o.Flags.WebListenAddresses)+len(o.Alongside)+1)
-	servers := h.listen(o.Flags, answers, &wg, broken)
+	servers := h.listen(o.Flags, answers, &running, broken)
 	for _, run := range o.Alongside {
-		wg.Go(func() {
+		running.Go(func() {
 			if err := run(rest); err != nil && rest.Err() == nil {
 				broken <- err
 			}
 		})
 	}
 
+	code := h.untilStop(o, broken)
+	finish := func() {
+		endRest()
+		running.Wait()
+	}
+	if !h.stop(servers, callOff, finish, o) {
+		return exitError
+	}
+	h.logger.Info("stopped")
+	return code
+}
+
+// untilStop returns at the first signal that is not SIGHUP, or when something
+// broke, and gives the exit code that this deserves.
+func (h *Handler) untilStop(o ServeOptions, broken <-chan error) int {
 	for {
 		select {
 		case err := <-broken:
-			h.logger.Error("stopping: this can't go on", "err", err)
-			h.stop(servers, callOff, o)
-			return 1
+			h.logger.Error("stopping, because a part can't go on", "err", err)
+			return exitError
 		case sig := <-o.Signals:
 			if sig == syscall.SIGHUP {
 				_ = h.Reload() // logged there
@@ -87,10 +100,16 @@ func (h *Handler) Serve(o ServeOptions) int {
 			}
 			h.logger.Info("stopping: running probes may finish; a second signal ends them at once",
 				"signal", sig, "within", o.Bounds.Answers+o.Bounds.Cancelled+o.Bounds.Background)
-			return h.stop(servers, callOff, o)
+			return exitOK
 		}
 	}
 }
+
+// Exit codes of the process.
+const (
+	exitOK    = 0
+	exitError = 1
+)
 
 // listen starts a server for each address. Each has its own, because the toolkit
 // changes the server it is given.
@@ -122,8 +141,9 @@ func (h *Handler) listen(flags *toolkit.FlagConfig, base context.Context, wg *sy
 }
 
 // stop lets what runs come to its end, each step for a bounded time. A second
-// signal half-closes every connection to a server and ends it all.
-func (h *Handler) stop(servers []*http.Server, callOff context.CancelFunc, o ServeOptions) int {
+// signal half-closes every connection to a server and ends it all: then it returns
+// false, and nothing may be waited for any more.
+func (h *Handler) stop(servers []*http.Server, callOff context.CancelFunc, finish func(), o ServeOptions) bool {
 	h.stopping.Store(true)
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -146,22 +166,19 @@ func (h *Handler) stop(servers []*http.Server, callOff context.CancelFunc, o Ser
 				"connections", h.background.DrainsInFlight())
 			h.background.HalfCloseAll()
 		}
+		finish()
 	}()
 	for {
 		select {
 		case <-done:
-			h.logger.Info("stopped")
-			return 0
+			return true
 		case sig := <-o.Signals:
 			if sig == syscall.SIGHUP {
 				continue
 			}
 			h.background.HalfCloseAll()
 			h.logger.Warn("stopped at once", "signal", sig)
-			for _, srv := range servers {
-				_ = srv.Close()
-			}
-			return 1
+			return false
 		}
 	}
 }
