@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -76,8 +77,13 @@ func (d *decoder) syntax(err error, data []byte) {
 			what = msg
 		}
 	}
-	if strings.HasPrefix(what, "did not find expected") {
-		line++ // its parser counts lines from 0 here, its scanner from 1
+	switch what {
+	case "did not find expected key", "did not find expected '-' indicator":
+		line = brokenLine(data, err) // it names the line where the mapping or list begins
+	default:
+		if strings.HasPrefix(what, "did not find expected") {
+			line++ // its parser counts lines from 0, its scanner from 1
+		}
 	}
 	if name, ok := strings.CutPrefix(what, "unknown anchor '"); ok { // the one without a line
 		name = strings.TrimSuffix(name, "' referenced")
@@ -86,4 +92,26 @@ func (d *decoder) syntax(err error, data []byte) {
 		}
 	}
 	d.mistake(line, "", "", "this is not YAML: "+what)
+}
+
+// brokenLine finds the line at which the indentation breaks: the first that makes
+// the lines up to it fail as the whole does. Lines that are cut off in the middle
+// of something fail in another way, so a binary search finds it.
+func brokenLine(data []byte, whole error) int {
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	end := 0
+	ends := make([]int, len(lines))
+	for i, l := range lines {
+		end += len(l)
+		ends[i] = end
+	}
+	return 1 + sort.Search(len(lines)-1, func(i int) bool {
+		dec := yaml.NewDecoder(bytes.NewReader(data[:ends[i]]))
+		for {
+			var doc yaml.Node
+			if err := dec.Decode(&doc); err != nil {
+				return err.Error() == whole.Error()
+			}
+		}
+	})
 }

@@ -41,10 +41,9 @@ func expandOne(path string) ([]string, error) {
 	if err != nil {
 		return nil, errors.New("is not a valid glob: it may have *, ? and [a-z]")
 	}
-	hidden := strings.HasPrefix(filepath.Base(path), ".")
 	var names []string
 	for _, m := range matches {
-		if strings.HasPrefix(filepath.Base(m), ".") && !hidden {
+		if hidden(m, path) {
 			continue
 		}
 		if info, err := os.Stat(m); err == nil && info.IsDir() {
@@ -56,6 +55,19 @@ func expandOne(path string) ([]string, error) {
 		return nil, errors.New("no file matches this glob")
 	}
 	return names, nil
+}
+
+// hidden tells whether a match has a part with a dot in front that the glob does
+// not have there.
+func hidden(match, glob string) bool {
+	parts := strings.Split(filepath.Clean(match), string(filepath.Separator))
+	asked := strings.Split(filepath.Clean(glob), string(filepath.Separator))
+	for i, j := len(parts)-1, len(asked)-1; i >= 0 && j >= 0; i, j = i-1, j-1 {
+		if strings.HasPrefix(parts[i], ".") && !strings.HasPrefix(asked[j], ".") {
+			return true
+		}
+	}
+	return false
 }
 
 // readFile reads at most one byte more than is allowed, so that its length tells

@@ -110,7 +110,7 @@ func checkModules(files []*file, l *ledger) {
 			m.File, m.Line = f.name, line
 		}
 	}
-	if !l.about("modules") {
+	if !l.about("modules") && !l.aboutTop() {
 		l.add(m)
 	}
 }

@@ -75,6 +75,11 @@ func (l *ledger) about(key string) bool {
 	return slices.ContainsFunc(l.list, func(m Mistake) bool { return strings.HasPrefix(m.Key, key) })
 }
 
+// aboutTop tells whether a file's outermost keys are not what they should be.
+func (l *ledger) aboutTop() bool {
+	return slices.ContainsFunc(l.list, func(m Mistake) bool { return !strings.ContainsAny(m.Key, ".[") })
+}
+
 // err is nil if no mistake was made.
 func (l *ledger) err() error {
 	if len(l.list) == 0 {
@@ -89,18 +94,28 @@ func (l *ledger) err() error {
 	return l.list
 }
 
-// shown is how much of a value a message repeats.
+// shown is how many characters of a value a message repeats.
 const shown = 60
 
 // show makes a value fit for one line of a message: long ones are cut, and what
 // would break the line or hide itself is escaped.
 func show(s string) string {
-	end := ""
-	if r := []rune(s); len(r) > shown {
-		s, end = string(r[:shown]), "..."
-	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		s = strconv.Quote(s)
+		return quote(s)
 	}
+	s, end := cut(s)
 	return s + end
+}
+
+// quote is show with quotes around it.
+func quote(s string) string {
+	s, end := cut(s)
+	return strconv.Quote(s) + end
+}
+
+func cut(s string) (head, end string) {
+	if r := []rune(s); len(r) > shown {
+		return string(r[:shown]), "..."
+	}
+	return s, ""
 }

@@ -30,14 +30,18 @@ func describe(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return "*" + show(n.Value)
+	case n.Kind == yaml.MappingNode && len(n.Content) == 0:
+		return "{}"
+	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
+		return "[]"
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
 	case n.Kind == yaml.SequenceNode:
 		return "a list"
 	case isNull(n):
 		return "nothing"
-	case n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 || n.Value == "":
-		return `"` + show(n.Value) + `"`
+	case quoted(n) || n.Value == "":
+		return quote(n.Value)
 	}
 	return show(n.Value)
 }
@@ -117,7 +121,7 @@ func (m *merger) add(n *yaml.Node) {
 			continue
 		}
 		if first, twice := own[k.Value]; twice {
-			m.d.mistake(k.Line, join(m.at, k.Value), describe(v), fmt.Sprintf("the key is given twice, first on line %d", first))
+			m.d.mistake(k.Line, join(m.at, k.Value), "", fmt.Sprintf("the key is given twice, first on line %d", first))
 			continue
 		}
 		own[k.Value] = k.Line
@@ -251,7 +255,9 @@ func (d *decoder) list(n *yaml.Node, key string, limit int, item func(v *yaml.No
 // join makes the full path of a key. Keys that are long or odd are shortened as
 // values are.
 func join(parent, key string) string {
-	key = show(key)
+	if key = show(key); key == "" {
+		key = `""`
+	}
 	if parent == "" {
 		return key
 	}
