@@ -2,12 +2,14 @@ package netlab
 
 import (
 	"encoding/binary"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/bounceback-exporter/bounceback_exporter/internal/netlab/linkd"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,6 +47,10 @@ func (e *echo) run(t *testing.T, l *Lab) []trip {
 	a, b := udpSocket(t, l.A), udpSocket(t, l.B)
 	defer unix.Close(a)
 	defer unix.Close(b)
+	if err := linkd.SetRealtime(os.Getpid(), true); err != nil {
+		t.Logf("no real-time priority: %v", err)
+	}
+	defer linkd.SetRealtime(os.Getpid(), false)
 	e.epoch, e.stamps = time.Now(), make([]stamps, e.n)
 	var readers, sender sync.WaitGroup
 	readers.Go(func() { e.receive(t, b, e.turn) })
@@ -62,17 +68,10 @@ func (e *echo) run(t *testing.T, l *Lab) []trip {
 }
 
 func (e *echo) send(t *testing.T, fd int, to unix.Sockaddr) {
-	beExact()
+	runtime.LockOSThread()
 	buf := make([]byte, e.ipLength-headers)
 	for i := range e.n {
-		for {
-			left := time.Duration(i)*e.gap - time.Since(e.epoch)
-			if left <= 0 {
-				break
-			}
-			ts := unix.NsecToTimespec(int64(left))
-			_ = unix.Nanosleep(&ts, nil) // a signal may cut it short
-		}
+		sleepUntil(e.epoch, time.Duration(i)*e.gap)
 		if f := e.at[i]; f != nil {
 			f()
 		}
@@ -84,9 +83,17 @@ func (e *echo) send(t *testing.T, fd int, to unix.Sockaddr) {
 	}
 }
 
+// sleepUntil sleeps in the kernel, not in the Go runtime, whatever signals say.
+func sleepUntil(start time.Time, due time.Duration) {
+	for left := due - time.Since(start); left > 0; left = due - time.Since(start) {
+		ts := unix.NsecToTimespec(int64(left))
+		_ = unix.Nanosleep(&ts, nil)
+	}
+}
+
 // receive calls got for each packet until stop.
 func (e *echo) receive(t *testing.T, fd int, got func(t *testing.T, fd int, b []byte, from unix.Sockaddr, now time.Duration)) {
-	beExact()
+	runtime.LockOSThread()
 	buf := make([]byte, 2048)
 	for !e.stop.Load() {
 		n, from, err := unix.Recvfrom(fd, buf, 0)
@@ -147,13 +154,4 @@ func portOf(t *testing.T, fd int) int {
 		t.Fatal(err)
 	}
 	return sa.(*unix.SockaddrInet4).Port
-}
-
-// beExact locks the goroutine to its thread for good and raises that above ordinary
-// ones; the thread ends with the goroutine.
-func beExact() {
-	runtime.LockOSThread()
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO,
-		Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}, 0)
 }

@@ -66,7 +66,8 @@ func startLink(owner string, hosts []*Host, tuns []*os.File, c Config) (*linkPro
 	}
 	p.cmd = exec.Command(self)
 	p.cmd.Args = []string{"netlab-link", fmt.Sprint("of=", os.Getpid())}
-	p.cmd.Env = append(os.Environ(), linkd.EnvLink+"=1", linkd.EnvOwner+"="+owner)
+	// The runtime would send signals to threads that don't yield for 10 ms.
+	p.cmd.Env = append(os.Environ(), linkd.EnvLink+"=1", linkd.EnvOwner+"="+owner, "GODEBUG=asyncpreemptoff=1")
 	p.cmd.ExtraFiles = files
 	p.cmd.Stderr = &p.stderr
 	// Ctrl-C is for the test; the link stays to clean up after it.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/bounceback-exporter/bounceback_exporter/internal/netlab/linkd"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,28 +46,9 @@ func Pin(pid int, cpus ...int) error {
 			return fmt.Errorf("no CPU %d", c)
 		}
 	}
-	// A thread made by one that is not yet bound may be missed by a pass over the
-	// list, never one made after all in it are: repeat until nothing is new.
-	seen := map[string]bool{}
-	for fresh := true; fresh; {
-		fresh = false
-		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		if err != nil {
-			return err
-		}
-		for _, th := range threads {
-			if seen[th.Name()] {
-				continue
-			}
-			seen[th.Name()], fresh = true, true
-			var tid int
-			if _, err := fmt.Sscan(th.Name(), &tid); err != nil {
-				return err
-			}
-			if err := unix.SchedSetaffinity(tid, &set); err != nil && err != unix.ESRCH {
-				return fmt.Errorf("binding thread %d of process %d to CPUs %v: %w", tid, pid, cpus, err)
-			}
-		}
+	err := linkd.EachThread(pid, func(tid int) error { return unix.SchedSetaffinity(tid, &set) })
+	if err != nil {
+		return fmt.Errorf("binding to CPUs %v: %w", cpus, err)
 	}
 	return nil
 }

@@ -108,7 +108,6 @@ func (l *link) start(s Setup) (realtime bool, err error) {
 			routes[a] = i
 		}
 	}
-	var up [2]chan bool
 	for d := range l.dirs {
 		shaper, err := shape.New(s.Links[d])
 		if err != nil {
@@ -129,11 +128,13 @@ func (l *link) start(s Setup) (realtime bool, err error) {
 		} else {
 			dir.from, dir.route = ports[:1], routes
 		}
-		l.dirs[d], up[d] = dir, make(chan bool)
-		go dir.run(up[d])
+		l.dirs[d] = dir
 	}
-	a, b := <-up[AtoB], <-up[BtoA]
-	return a && b, nil
+	realtime = SetRealtime(os.Getpid(), true) == nil
+	for _, d := range l.dirs {
+		go d.run()
+	}
+	return realtime, nil
 }
 
 // cleanUp ends all processes in the lab's namespaces.

@@ -33,7 +33,8 @@ func namespaceOf(pid int) (NamespaceID, error) {
 }
 
 // Owner identifies a process beyond its life: process id, start time in clock ticks
-// since boot and the namespace in which that id counts, separated by colons.
+// since boot and the namespace in which that id counts, separated by colons. One
+// that is dead but not yet waited for is os.ErrNotExist, as if it were gone.
 func Owner(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -44,6 +45,9 @@ func Owner(pid int) (string, error) {
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 20 {
 		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields)+2)
+	}
+	if state := fields[0]; state == "Z" || state == "X" {
+		return "", fmt.Errorf("process %d is dead: %w", pid, os.ErrNotExist)
 	}
 	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	if err != nil {
