@@ -18,12 +18,18 @@ type builder struct {
 	// expected is the number of metrics to set aside for a family at first.
 	expected int
 
-	messages slab[dto.MetricFamily]
-	gauges   slab[gaugeMessage]
-	members  slab[*dto.Metric]
-	pairs    slab[dto.LabelPair]
-	labels   slab[*dto.LabelPair]
-	strings  slab[string]
+	messages   slab[dto.MetricFamily]
+	gauges     slab[gaugeMessage]
+	histograms slab[histogramMessage]
+	members    slab[*dto.Metric]
+	pairs      slab[dto.LabelPair]
+	labels     slab[*dto.LabelPair]
+	strings    slab[string]
+
+	spanMessages   slab[dto.BucketSpan]
+	spans          slab[*dto.BucketSpan]
+	bucketMessages slab[dto.Bucket]
+	buckets        slab[*dto.Bucket]
 }
 
 // gaugeMessage is a metric with all that it points at, but its labels.
@@ -45,9 +51,18 @@ func newBuilder(windows int) *builder {
 	return b
 }
 
+// growHistograms makes room for n histograms of their usual size.
+func (b *builder) growHistograms(n int) {
+	b.histograms.grow(n)
+	b.spanMessages.grow(8 * n)
+	b.spans.grow(8 * n)
+	b.bucketMessages.grow(16 * n)
+	b.buckets.grow(16 * n)
+}
+
 // finish lists the families that have a metric, ordered by name.
 func (b *builder) finish() []*dto.MetricFamily {
-	out := make([]*dto.MetricFamily, 0, numFamilies)
+	out := b.families[:0]
 	for _, f := range b.families {
 		if f != nil {
 			out = append(out, f)

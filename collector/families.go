@@ -43,9 +43,7 @@ func Families(r *prober.Result, x Extra) []*dto.MetricFamily {
 	b.connection(r)
 	b.clock(r.Clock)
 	b.load(r.Load)
-	for i := range r.Windows {
-		b.window(r, &r.Windows[i])
-	}
+	b.windows(r)
 	b.hold(r)
 	return b.finish()
 }

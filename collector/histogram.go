@@ -43,13 +43,14 @@ func (b *builder) histogram(f family, s shape, values []time.Duration, labels []
 	if len(values) == 0 {
 		return
 	}
-	m := &histogramMessage{native: stats.BinNative(values, s.schema, s.zeroThreshold, s.maxBuckets)}
+	m := b.histograms.next()
+	m.native = stats.BinNative(values, s.schema, s.zeroThreshold, s.maxBuckets)
 	n, h := &m.native, &m.histogram
 	h.SampleCount, h.SampleSum = &n.Count, &n.Sum
 	h.Schema, h.ZeroThreshold, h.ZeroCount = &n.Schema, &n.ZeroThreshold, &n.ZeroCount
-	h.PositiveSpan, h.PositiveDelta = spans(n.Positive.Spans), n.Positive.Deltas
-	h.NegativeSpan, h.NegativeDelta = spans(n.Negative.Spans), n.Negative.Deltas
-	h.Bucket = classic(values, s.classic)
+	h.PositiveSpan, h.PositiveDelta = b.toSpans(n.Positive.Spans), n.Positive.Deltas
+	h.NegativeSpan, h.NegativeDelta = b.toSpans(n.Negative.Spans), n.Negative.Deltas
+	h.Bucket = b.toBuckets(values, s.classic)
 	m.metric.Histogram = h
 	m.metric.Label = labels
 	b.add(f, &m.metric)
@@ -62,30 +63,31 @@ type histogramMessage struct {
 	native    stats.Native
 }
 
-func spans(in []stats.Span) []*dto.BucketSpan {
+func (b *builder) toSpans(in []stats.Span) []*dto.BucketSpan {
 	if len(in) == 0 {
 		return nil
 	}
-	messages := make([]dto.BucketSpan, len(in))
-	out := make([]*dto.BucketSpan, len(in))
+	out := b.spans.take(len(in))
 	for i := range in {
-		messages[i].Offset, messages[i].Length = &in[i].Offset, &in[i].Length
-		out[i] = &messages[i]
+		m := b.spanMessages.next()
+		m.Offset, m.Length = &in[i].Offset, &in[i].Length
+		out = append(out, m)
 	}
 	return out
 }
 
-func classic(values []time.Duration, bounds []float64) []*dto.Bucket {
+// toBuckets counts in classic buckets. The bounds are the module's, which nobody
+// changes.
+func (b *builder) toBuckets(values []time.Duration, bounds []float64) []*dto.Bucket {
 	if len(bounds) == 0 {
 		return nil
 	}
 	counts := stats.BinClassic(values, bounds)
-	messages := make([]dto.Bucket, len(bounds))
-	out := make([]*dto.Bucket, len(bounds))
+	out := b.buckets.take(len(bounds))
 	for i := range bounds {
-		// The bounds are the module's, which nobody changes.
-		messages[i].UpperBound, messages[i].CumulativeCount = &bounds[i], &counts[i]
-		out[i] = &messages[i]
+		m := b.bucketMessages.next()
+		m.UpperBound, m.CumulativeCount = &bounds[i], &counts[i]
+		out = append(out, m)
 	}
 	return out
 }

@@ -144,5 +144,5 @@ func (s *Self) Reloaded(ok bool, at time.Time) {
 		return
 	}
 	s.reloadOK.Set(1)
-	s.reloadTime.Set(float64(at.UnixNano()) / 1e9)
+	s.reloadTime.Set(float64(at.UnixMilli()) / 1e3)
 }

@@ -8,9 +8,28 @@ import (
 	"github.com/bounceback-exporter/bounceback_exporter/prober/stats"
 )
 
-// window adds what was measured in one window. A result has at most one window of
+// windows adds what was measured in each window. A result has at most one window of
 // each load.
-func (b *builder) window(r *prober.Result, w *prober.Window) {
+func (b *builder) windows(r *prober.Result) {
+	longest, histograms := 0, 2
+	for i := range r.Windows {
+		longest = max(longest, len(r.Windows[i].Samples))
+	}
+	if longest == 0 {
+		histograms = 0
+	} else if r.OWDValid() {
+		histograms = 5
+	}
+	b.growHistograms(histograms * len(r.Windows))
+	v := values{scratch: make([]time.Duration, 0, longest)}
+	for i := range r.Windows {
+		v.window = &r.Windows[i]
+		b.window(r, v.window, &v)
+	}
+}
+
+// window adds what was measured in one window.
+func (b *builder) window(r *prober.Result, w *prober.Window, v *values) {
 	load := b.label(labelLoad, string(w.Load))
 	b.gauge(famRequests, float64(w.Requests), load)
 	b.gauge(famReplies, float64(len(w.Samples)), load)
@@ -26,7 +45,6 @@ func (b *builder) window(r *prober.Result, w *prober.Window) {
 		return
 	}
 
-	v := values{window: w, scratch: make([]time.Duration, 0, len(w.Samples))}
 	delays := delayShape(&r.Module.Histograms)
 	rtt := v.all((*prober.Sample).RTT)
 	b.histogram(famRTT, delays, rtt, load)
@@ -52,7 +70,7 @@ func (b *builder) window(r *prober.Result, w *prober.Window) {
 		b.duration(famReceiveLatenessP99, stats.Quantile(late, 0.99), load)
 	}
 	if r.OWDValid() {
-		b.oneWay(r, w, &v)
+		b.oneWay(r, w, v)
 	}
 }
 
@@ -85,10 +103,17 @@ func (b *builder) hold(r *prober.Result) {
 	if r.Module == nil || r.Module.Hold <= 0 {
 		return
 	}
-	var dwell []time.Duration
+	n := 0
 	for i := range r.Windows {
-		v := values{window: &r.Windows[i]}
-		dwell = append(dwell, v.valid(plausibleDwell)...)
+		n += len(r.Windows[i].Samples)
+	}
+	dwell := make([]time.Duration, 0, n)
+	for i := range r.Windows {
+		for j := range r.Windows[i].Samples {
+			if d, ok := plausibleDwell(&r.Windows[i].Samples[j]); ok {
+				dwell = append(dwell, d)
+			}
+		}
 	}
 	if len(dwell) == 0 {
 		return
