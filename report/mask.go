@@ -1,0 +1,162 @@
+package report
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/bounceback-exporter/bounceback_exporter/prober"
+)
+
+// hidden stands where an address or a host name was.
+const hidden = "(hidden)"
+
+// masker takes addresses and host names out of texts. Every literal address is
+// found by its form; names are known from the target and from the resolver's
+// error.
+type masker struct {
+	on    bool
+	names []string
+}
+
+func newMasker(r *prober.Result, o *Options) masker {
+	if !o.HideIPs {
+		return masker{}
+	}
+	m := masker{on: true}
+	m.add(r.Target.Host)
+	if r.Err != nil {
+		var dns *net.DNSError
+		if errors.As(r.Err.Cause, &dns) {
+			m.add(dns.Name)
+			if host, _, err := net.SplitHostPort(dns.Server); err == nil {
+				m.add(host)
+			} else {
+				m.add(dns.Server)
+			}
+		}
+	}
+	return m
+}
+
+func (m *masker) add(name string) {
+	if name = strings.Trim(name, ".[]"); name != "" {
+		m.names = append(m.names, name)
+	}
+}
+
+// text returns s without addresses and host names. It rather takes away a word
+// too many than one too few.
+func (m *masker) text(s string) string {
+	if !m.on {
+		return s
+	}
+	for _, name := range m.names {
+		// A name with characters that end a word would not be found as a word.
+		if strings.ContainsFunc(name, func(c rune) bool { return !inWord(c) }) {
+			s = strings.ReplaceAll(s, name, hidden)
+		}
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		start := strings.IndexFunc(s, inWord)
+		if start < 0 {
+			break
+		}
+		b.WriteString(s[:start])
+		s = s[start:]
+		end := strings.IndexFunc(s, func(c rune) bool { return !inWord(c) })
+		if end < 0 {
+			end = len(s)
+		}
+		b.WriteString(m.word(s[:end]))
+		s = s[end:]
+	}
+	b.WriteString(s)
+	return b.String()
+}
+
+// inWord tells whether c can be a part of an address or of a host name. Letters
+// beyond ASCII can: names may be international.
+func inWord(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		c >= 0x80 || strings.ContainsRune(".:%_-[]", c)
+}
+
+// word masks one word. Punctuation around the secret stays: the trailing colon of
+// "dial tcp 10.0.0.1:5001: refused" is not a part of the address.
+func (m *masker) word(w string) string {
+	for start := 0; start < len(w); start++ {
+		for end := len(w); end > start; end-- {
+			if masked, ok := m.secret(w[start:end]); ok {
+				return w[:start] + masked + w[end:]
+			}
+			if !strings.ContainsRune(".:-_]", rune(w[end-1])) {
+				break
+			}
+		}
+		if !strings.ContainsRune(".:-_[", rune(w[start])) {
+			break
+		}
+	}
+	return w
+}
+
+// secret tells whether w is an address or a known name, with or without a port,
+// and what to write in its place.
+func (m *masker) secret(w string) (string, bool) {
+	if isAddress(w) {
+		return hidden, true
+	}
+	if i := strings.LastIndexByte(w, ':'); i >= 0 {
+		host, port := w[:i], w[i+1:]
+		_, err := strconv.ParseUint(port, 10, 16)
+		if err == nil && (isAddress(host) || m.name(host)) {
+			return hidden + ":" + port, true
+		}
+	}
+	if m.name(w) {
+		return hidden, true
+	}
+	return "", false
+}
+
+// isAddress tells whether w is a literal address, perhaps in brackets. Only whole
+// pairs of brackets are taken off: a zone could swallow a lone one.
+func isAddress(w string) bool {
+	if strings.HasPrefix(w, "[") && strings.HasSuffix(w, "]") {
+		w = w[1 : len(w)-1]
+	}
+	_, err := netip.ParseAddr(w)
+	return err == nil
+}
+
+// name tells whether w is a known name, or one that a search domain made of it.
+func (m *masker) name(w string) bool {
+	w = strings.TrimSuffix(w, ".")
+	for _, name := range m.names {
+		if len(w) >= len(name) && strings.EqualFold(w[:len(name)], name) &&
+			(len(w) == len(name) || w[len(name)] == '.') {
+			return true
+		}
+	}
+	return false
+}
+
+// host is the target's host as it was asked for.
+func (m *masker) host(h string) string {
+	if m.on {
+		return hidden
+	}
+	return h
+}
+
+// addrPort writes an address with its port.
+func (m *masker) addrPort(a netip.AddrPort) string {
+	if m.on {
+		return hidden + ":" + strconv.Itoa(int(a.Port()))
+	}
+	return a.String()
+}
