@@ -94,12 +94,10 @@ func PutVersionRequest(b []byte) error {
 }
 
 func tenMilliseconds(d time.Duration) int32 {
-	n := (d + 10*time.Millisecond - 1) / (10 * time.Millisecond)
-	if n < 1 {
-		return 1
+	const unit = 10 * time.Millisecond
+	n := d / unit
+	if d%unit > 0 { // up: the server's half must not stop before ours
+		n++
 	}
-	if n > 1<<31-1 {
-		return 1<<31 - 1
-	}
-	return int32(n)
+	return int32(min(max(n, 1), 1<<31-1))
 }

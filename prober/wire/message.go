@@ -66,9 +66,9 @@ func (m *Message) Word0() uint32 {
 }
 
 // PutRequest writes the whole request, m.Size bytes, into b: the header as an
-// iperf client fills it, then the digits that iperf pads with. It returns
-// ErrShort if b holds fewer than m.Size bytes and ErrSize if m.Size is below the
-// layout's header.
+// iperf client fills it, then the digits that iperf pads with. It returns a
+// *ShortError if b holds fewer than m.Size bytes and a *SizeError if m.Size is
+// below the layout's header.
 func (m *Message) PutRequest(b []byte) error {
 	size := int(m.Size)
 	if size < m.Layout.HeaderLen() {
