@@ -56,7 +56,7 @@ func (h *Handler) probe(w http.ResponseWriter, r *http.Request) {
 		defer h.admission.leave()
 		h.measure(ctx, a, cfg)
 	}
-	a.elapsed = h.now().Sub(start)
+	a.elapsed = max(h.now().Sub(start), 1) // 0 would stand for the stored result's own
 	h.record(a)
 	if rej := a.outcome.rejected; rej != nil {
 		h.reject(w, rej)
