@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -100,4 +101,17 @@ func (u unit) format(d time.Duration) string {
 		return s[1:] // a minus before nothing but zeros says nothing
 	}
 	return s
+}
+
+// exactly is the unit with as many decimals as the values need, down to the
+// nanosecond.
+func (u unit) exactly(values ...time.Duration) unit {
+	u.decimals = 0
+	for part := u.size; part > 1; part /= 10 {
+		if !slices.ContainsFunc(values, func(v time.Duration) bool { return v%part != 0 }) {
+			break
+		}
+		u.decimals++
+	}
+	return u
 }

@@ -254,32 +254,22 @@ func bar(count, most, width int, ascii bool) string {
 	return s + strings.Repeat(" ", width-used)
 }
 
-// binLabels names the ranges in one unit, with just the decimals that tell all
-// borders apart.
+// binLabels names the ranges in one unit, each with just the decimals that its
+// borders need.
 func binLabels(bins []bin) (labels []string, unitName string) {
-	largest := bins[len(bins)-1].upper
 	u := unit{"us", time.Microsecond, 0}
-	if largest.Abs() >= 10*time.Millisecond {
+	if bins[len(bins)-1].upper >= 10*time.Millisecond {
 		u = unit{"ms", time.Millisecond, 0}
-	}
-	exact := func() bool {
-		scale := time.Duration(math.Pow10(u.decimals))
-		return !slices.ContainsFunc(bins, func(b bin) bool {
-			return !b.openBelow && b.lower*scale%u.size != 0 ||
-				!b.openAbove && b.upper*scale%u.size != 0
-		})
-	}
-	for u.decimals < 6 && u.size > time.Duration(math.Pow10(u.decimals)) && !exact() {
-		u.decimals++
 	}
 	for _, b := range bins {
 		switch {
 		case b.openBelow:
-			labels = append(labels, "below "+u.format(b.upper))
+			labels = append(labels, "below "+u.exactly(b.upper).format(b.upper))
 		case b.openAbove:
-			labels = append(labels, u.format(b.lower)+" and up")
+			labels = append(labels, u.exactly(b.lower).format(b.lower)+" and up")
 		default:
-			labels = append(labels, u.format(b.lower)+" - "+u.format(b.upper))
+			w := u.exactly(b.lower, b.upper)
+			labels = append(labels, w.format(b.lower)+" - "+w.format(b.upper))
 		}
 	}
 	return labels, u.name

@@ -53,7 +53,8 @@ const followInterval = 100 * time.Millisecond
 // Follow writes the rows of a running test as they come, until ctx is done; rows
 // that are there by then are written too. rows is prober.Live's Rows, m the
 // module of the test. It tells whether it wrote anything, so that the report need
-// not repeat it. A test of a second or less has no rows, and nothing is written.
+// not repeat it. Of a test that was over within its first second nothing is
+// written.
 func Follow(ctx context.Context, w io.Writer, rows func() []prober.Row, m *config.Module) bool {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
@@ -61,7 +62,9 @@ func Follow(ctx context.Context, w io.Writer, rows func() []prober.Row, m *confi
 	for {
 		select {
 		case <-ctx.Done():
-			f.write(rows())
+			if last := rows(); f.done > 0 || len(last) > 1 {
+				f.write(last)
+			}
 			return f.done > 0
 		case <-tick.C:
 			f.write(rows())

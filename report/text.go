@@ -6,8 +6,10 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
+	"github.com/bounceback-exporter/bounceback_exporter/config"
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
 	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
 )
@@ -44,7 +46,7 @@ func (t *text) headline() {
 	if err := t.r.Err; err != nil {
 		verdict = t.o.paint(styleRed, fmt.Sprintf("FAILED in phase %s: %s", err.Phase, err.Reason))
 	}
-	fmt.Fprintf(&t.b, "%s: %s\n", t.o.paint(styleBold, "Bounceback to "+t.target()), verdict)
+	fmt.Fprintf(&t.b, "%s: %s\n", t.o.paint(styleBold, t.printable("Bounceback to "+t.target())), verdict)
 }
 
 // target is the name that was asked for and the address that was dialled, each
@@ -108,6 +110,9 @@ func peerText(p *prober.Peer) string {
 	}
 	switch p.Kind {
 	case prober.PeerBounceback:
+		if p.Version.OK && p.Version.V == (wire.Version{Upper: 2, Lower: 2, Patch: 99}) {
+			return "a responder of bounceback_exporter, which calls itself 2.2.99"
+		}
 		if version == "" {
 			return "bounces, but does not tell its version (message layout " + p.Layout.String() + ")"
 		}
@@ -153,7 +158,7 @@ func (t *text) moduleText() string {
 		parts = append(parts, "hold "+duration(m.Hold))
 	}
 	switch {
-	case m.Duration > 0 && m.Count > 0:
+	case m.Duration > 0 && m.Count > 0 && m.Count < config.MaxCount:
 		parts = append(parts, fmt.Sprintf("for %s or %s", duration(m.Duration), plural(m.Count, "bounce")))
 	case m.Duration > 0:
 		parts = append(parts, "for "+duration(m.Duration))
@@ -250,6 +255,7 @@ func (t *text) field(name, value string) {
 // wrap writes a paragraph after a prefix; further lines hang under it. A word
 // longer than the line stays whole, and so do a number and its unit.
 func (t *text) wrap(prefix, s string) {
+	s = t.printable(s)
 	width := t.o.width()
 	t.b.WriteString(prefix)
 	column := len(prefix)
@@ -267,6 +273,22 @@ func (t *text) wrap(prefix, s string) {
 		t.b.WriteString(word)
 	}
 	t.b.WriteByte('\n')
+}
+
+// printable keeps what a peer or a user wrote from acting on a terminal, and a
+// report in ASCII from being anything else.
+func (t *text) printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case unicode.IsSpace(c):
+			return ' '
+		case c >= utf8.RuneSelf && t.o.ASCII, !unicode.IsPrint(c) && t.o.ASCII:
+			return '?'
+		case !unicode.IsPrint(c):
+			return utf8.RuneError
+		}
+		return c
+	}, s)
 }
 
 // words splits at blanks, but not between a number and its unit.

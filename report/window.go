@@ -213,9 +213,10 @@ func (t *text) rates(w *prober.Window, d *windowDists) {
 	}
 }
 
-// rows writes the seconds of a window.
+// rows writes the seconds of a window. A single one would say again what the table
+// says.
 func (t *text) rows(w *prober.Window) {
-	if len(w.Rows) == 0 {
+	if len(w.Rows) < 2 {
 		return
 	}
 	t.b.WriteByte('\n')
