@@ -47,10 +47,7 @@ func (e *echo) run(t *testing.T, l *Lab) []trip {
 	a, b := udpSocket(t, l.A), udpSocket(t, l.B)
 	defer unix.Close(a)
 	defer unix.Close(b)
-	if err := linkd.SetRealtime(os.Getpid(), true); err != nil {
-		t.Logf("no real-time priority: %v", err)
-	}
-	defer linkd.SetRealtime(os.Getpid(), false)
+	defer beRealtime(t)()
 	e.epoch, e.stamps = time.Now(), make([]stamps, e.n)
 	var readers, sender sync.WaitGroup
 	readers.Go(func() { e.receive(t, b, e.turn) })
@@ -145,6 +142,16 @@ func udpSocket(t *testing.T, h *Host) int {
 		t.Fatal(err)
 	}
 	return fd
+}
+
+// beRealtime puts this whole process at the link's priority, until the returned
+// function is called.
+func beRealtime(t *testing.T) (undo func()) {
+	t.Helper()
+	if err := linkd.SetRealtime(os.Getpid(), true); err != nil {
+		t.Logf("no real-time priority: %v", err)
+	}
+	return func() { _ = linkd.SetRealtime(os.Getpid(), false) }
 }
 
 func portOf(t *testing.T, fd int) int {

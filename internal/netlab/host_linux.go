@@ -26,6 +26,7 @@ type Host struct {
 
 	t     testing.TB
 	ns    *os.File
+	id    string // of the namespace
 	owner string
 }
 
@@ -38,8 +39,17 @@ func newHost(t testing.TB, end int, owner string) (*Host, *os.File, error) {
 		h.Addr6 = addrs[1].Addr()
 	}
 	ns, tun, err := newNamespace(h.Device, addrs...)
-	h.ns = ns
-	return h, tun, err
+	if err != nil {
+		return nil, nil, err
+	}
+	id, err := linkd.NamespaceOfFD(int(ns.Fd()))
+	if err != nil {
+		ns.Close()
+		tun.Close()
+		return nil, nil, err
+	}
+	h.ns, h.id = ns, id.String()
+	return h, tun, nil
 }
 
 // Do runs fn in the host's namespace, on a goroutine and OS thread of its own, and
@@ -70,7 +80,7 @@ func (h *Host) CommandContext(ctx context.Context, name string, args ...string) 
 	}
 	in := fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), h.ns.Fd())
 	cmd := exec.CommandContext(ctx, nsenter, append([]string{in, "--", program.Path}, args...)...)
-	cmd.Env = append(os.Environ(), linkd.EnvOwner+"="+h.owner)
+	cmd.Env = append(os.Environ(), linkd.EnvOwner+"="+h.owner, linkd.EnvNamespace+"="+h.id)
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,28 +30,36 @@ func TestDelayIsExact(t *testing.T) {
 			if c.signals {
 				defer storm(t, l.LinkPID())()
 			}
+			// Any run will do. None on a machine that lets even a mere sleep at this priority
+			// run over says nothing about the link.
 			const runs = 3
-			var verdicts []string
+			var idle, verdicts []string
 			for range runs {
-				verdict, exact := exactness(t, l, c.out, c.back)
+				verdict, exact, busy := exactness(t, l, c.out, c.back)
 				if exact {
 					t.Log(verdict)
 					return
 				}
 				verdicts = append(verdicts, verdict)
+				if !busy {
+					idle = append(idle, verdict)
+				}
 			}
-			t.Errorf("not exact in %d runs: %v", runs, verdicts)
+			if len(idle) == 0 {
+				t.Skipf("the machine was too busy in %d runs: %s", runs, strings.Join(verdicts, "\n"))
+			}
+			t.Errorf("not exact on an idle machine: %s", strings.Join(idle, "\n"))
 		})
 	}
 }
 
 // exactness does one run. A packet that is early or lost fails the test at once.
-func exactness(t *testing.T, l *Lab, out, back time.Duration) (verdict string, ok bool) {
+func exactness(t *testing.T, l *Lab, out, back time.Duration) (verdict string, exact, busy bool) {
 	t.Helper()
 	const (
 		worstMedian, worstP99 = 300 * time.Microsecond, time.Millisecond
 		// What a thread at the link's priority is late by when it just sleeps.
-		busy = 500 * time.Microsecond
+		worstSleep = 500 * time.Microsecond
 	)
 	machine := watchMachine()
 	trips := (&echo{n: 500, ipLength: 128, gap: 4 * time.Millisecond}).run(t, l)
@@ -66,17 +75,14 @@ func exactness(t *testing.T, l *Lab, out, back time.Duration) (verdict string, o
 		late[AtoB] = append(late[AtoB], x.out-out)
 		late[BtoA] = append(late[BtoA], x.back-back)
 	}
-	ok = true
+	exact = true
 	for d, v := range late {
 		p50, p99 := percentile(v, 50), percentile(v, 99)
 		verdict += fmt.Sprintf("%v: p50 %v, p99 %v late; ", Direction(d), p50, p99)
-		ok = ok && p50 <= worstMedian && p99 <= worstP99
+		exact = exact && p50 <= worstMedian && p99 <= worstP99
 	}
 	verdict += fmt.Sprintf("a mere sleep: p99 %v", floor)
-	if !ok && floor > busy {
-		t.Skipf("the machine is too busy to tell: %s", verdict)
-	}
-	return verdict, ok
+	return verdict, exact, floor > worstSleep
 }
 
 // watchMachine is to get up every 2 ms, on a thread at the link's priority, until the

@@ -137,29 +137,22 @@ func (l *link) start(s Setup) (realtime bool, err error) {
 	return realtime, nil
 }
 
-// cleanUp ends all processes in the lab's namespaces.
+// cleanUp ends all processes in the lab's namespaces, and those on their way there.
 func (l *link) cleanUp() error {
-	var ours []NamespaceID
+	ours := map[NamespaceID]bool{}
+	marks := map[string]bool{}
 	for _, h := range l.setup.Hosts {
-		id, err := namespaceOfFD(h.Namespace)
+		id, err := NamespaceOfFD(h.Namespace)
 		if err != nil {
 			return err
 		}
-		ours = append(ours, id)
+		ours[id], marks[id.String()] = true, true
 	}
 	return KillAll(func(pid int) bool {
 		if pid == os.Getpid() || pid == l.setup.Owner {
 			return false
 		}
 		id, err := namespaceOf(pid)
-		if err != nil {
-			return false // it is gone
-		}
-		for _, o := range ours {
-			if id == o {
-				return true
-			}
-		}
-		return false
+		return err == nil && (ours[id] || marks[environment(pid, EnvNamespace)])
 	})
 }

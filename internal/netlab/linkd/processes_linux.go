@@ -15,7 +15,10 @@ import (
 // afterwards the kernel gives its number to another one.
 type NamespaceID struct{ Dev, Ino uint64 }
 
-func namespaceOfFD(fd int) (NamespaceID, error) {
+func (id NamespaceID) String() string { return fmt.Sprintf("%d:%d", id.Dev, id.Ino) }
+
+// NamespaceOfFD identifies an open namespace.
+func NamespaceOfFD(fd int) (NamespaceID, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return NamespaceID{}, fmt.Errorf("namespace descriptor %d: %w", fd, err)
@@ -66,16 +69,7 @@ func Sweep() error {
 	}
 	here := namespacePart(self)
 	return KillAll(func(pid int) bool {
-		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if err != nil {
-			return false
-		}
-		var owner string
-		for v := range strings.SplitSeq(string(env), "\x00") {
-			if name, value, _ := strings.Cut(v, "="); name == EnvOwner {
-				owner = value
-			}
-		}
+		owner := environment(pid, EnvOwner)
 		if owner == "" || namespacePart(owner) != here || pid == os.Getpid() {
 			return false
 		}
@@ -90,6 +84,21 @@ func Sweep() error {
 		}
 		return now != owner
 	})
+}
+
+// environment is the value that a process's environment had for name when its
+// program started; "" if there is none or the process is gone.
+func environment(pid int, name string) string {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return ""
+	}
+	for v := range strings.SplitSeq(string(env), "\x00") {
+		if n, value, _ := strings.Cut(v, "="); n == name {
+			return value
+		}
+	}
+	return ""
 }
 
 func namespacePart(owner string) string {

@@ -19,6 +19,9 @@ const (
 	// EnvOwner marks every process started for a lab with the test process it
 	// belongs to; see Owner.
 	EnvOwner = "NETLAB_OWNER"
+	// EnvNamespace marks it with the namespace it is meant to run in, so that it is
+	// found even before it got there; see NamespaceID.
+	EnvNamespace = "NETLAB_NAMESPACE"
 	// controlFD is the descriptor of the control socket. The link answers each
 	// Request on it with one Reply, both JSON. Its end is the link's end.
 	controlFD = 3

@@ -60,17 +60,17 @@ type Link struct {
 func (l Link) Validate() error {
 	switch {
 	case l.Delay < 0:
-		return fmt.Errorf("Delay is %v, must be 0 or more", l.Delay)
+		return fmt.Errorf("delay is %v, must be 0 or more", l.Delay)
 	case l.Jitter < 0:
-		return fmt.Errorf("Jitter is %v, must be 0 or more", l.Jitter)
+		return fmt.Errorf("jitter is %v, must be 0 or more", l.Jitter)
 	case l.Rate < 0:
-		return fmt.Errorf("Rate is %d bit/s, must be 0 (unlimited) or more", l.Rate)
+		return fmt.Errorf("rate is %d bit/s, must be 0 (unlimited) or more", l.Rate)
 	case l.Overhead < 0:
-		return fmt.Errorf("Overhead is %d bytes, must be 0 or more", l.Overhead)
+		return fmt.Errorf("overhead is %d bytes, must be 0 or more", l.Overhead)
 	case l.Queue < 0:
-		return fmt.Errorf("Queue is %d packets, must be 0 (the default, %d) or more", l.Queue, DefaultQueue)
+		return fmt.Errorf("queue limit is %d packets, must be 0 (the default, %d) or more", l.Queue, DefaultQueue)
 	case !(l.Loss >= 0 && l.Loss <= 1):
-		return fmt.Errorf("Loss is %v, must be a probability, 0 to 1", l.Loss)
+		return fmt.Errorf("loss is %v, must be a probability, 0 to 1", l.Loss)
 	}
 	return nil
 }
