@@ -112,6 +112,7 @@ func (c *probeCmd) run(ctx context.Context) int {
 	// every test that runs on the server. By defer, so that a panic obeys too.
 	defer p.HalfCloseAll()
 	leave := c.watchSignals()
+	defer leave.over()
 	job.Start = time.Now()
 	probeCtx, cancel := context.WithDeadline(ctx, job.Start.Add(timeout))
 	defer cancel()
@@ -220,7 +221,8 @@ func (c *probeCmd) drain(leave context.Context, p *prober.Prober, m *config.Modu
 // leaving tells when to leave without waiting for anything.
 type leaving struct {
 	ctx      context.Context
-	measured func()
+	measured func() // the result is there
+	over     func() // nobody needs it any more
 }
 
 // watchSignals makes the second signal, or the first one after the measuring, end
@@ -228,14 +230,24 @@ type leaving struct {
 func (c *probeCmd) watchSignals() leaving {
 	ctx, leave := context.WithCancel(context.Background())
 	measured := make(chan struct{})
+	next := func() bool {
+		select {
+		case <-c.signals:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
 	go func() {
-		<-c.signals
+		if !next() {
+			return
+		}
 		select {
 		case <-measured:
 		default:
-			<-c.signals
+			next()
 		}
 		leave()
 	}()
-	return leaving{ctx, func() { close(measured) }}
+	return leaving{ctx, func() { close(measured) }, leave}
 }
