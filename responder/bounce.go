@@ -119,11 +119,12 @@ func (e *echo) run(received wire.Stamp) error {
 	}
 }
 
-// extend moves the deadline on, but not for each bounce: it is between one and one
-// and a quarter of the idle time away.
+// extend notes that the connection is in use and moves its deadline on, but not for
+// each bounce: it is between one and one and a quarter of the idle time away.
 func (e *echo) extend() {
 	idle := e.r.opts.IdleTimeout
 	now := time.Now()
+	e.used.Store(int64(now.Sub(e.r.began)))
 	if e.deadline.Sub(now) >= idle {
 		return
 	}

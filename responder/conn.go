@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -25,7 +26,8 @@ type conn struct {
 	accepted time.Time
 	place    *list.Element // among those without a first message; under r.mu
 	evicted  atomic.Bool
-	deadline time.Time // of the connection, as set last
+	used     atomic.Int64 // Responder.uptime of the last message; busy for a load
+	deadline time.Time    // of the connection, as set last
 }
 
 // Ends of a connection that are not errors of the network.
@@ -34,6 +36,9 @@ var (
 	errStop    = errors.New("stop bit")
 	errRefused = errors.New("load refused")
 )
+
+// busy is when a connection was used last that is in use all the time.
+const busy = math.MaxInt64
 
 const (
 	// lingerTime is how long a connection that we end first is read for the client's

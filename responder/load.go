@@ -38,10 +38,10 @@ func (c *conn) test(word [4]byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGarbage, err)
 	}
-	if t.Direction != wire.Up && !c.r.startLoad() {
-		return fmt.Errorf("%w: %s", errRefused, t.Direction)
-	}
 	if t.Direction != wire.Up {
+		if !c.r.startLoad() {
+			return fmt.Errorf("%w: %s", errRefused, t.Direction)
+		}
 		defer c.r.endLoad()
 	}
 	if t.TOS != 0 {
@@ -61,6 +61,7 @@ func (c *conn) test(word [4]byte) error {
 	if t.Direction == wire.Up {
 		return c.upload(0)
 	}
+	c.used.Store(busy)
 	if !c.r.complete(c) {
 		return io.EOF
 	}
@@ -86,9 +87,6 @@ func (r *Responder) endLoad() { r.count.loadsActive.Add(-1) }
 // on: without any it was a version request, which is always answered. seen is how
 // much of the data was read already.
 func (c *conn) upload(seen int) error {
-	if !c.r.complete(c) {
-		return io.EOF
-	}
 	c.setDeadline(c.r.opts.FirstMessageTimeout)
 	if seen == 0 {
 		var b [1]byte
@@ -102,6 +100,10 @@ func (c *conn) upload(seen int) error {
 		return errRefused
 	}
 	defer c.r.endLoad()
+	c.used.Store(busy)
+	if !c.r.complete(c) {
+		return io.EOF
+	}
 	c.r.count.loadReceived.Add(uint64(seen))
 	c.setDeadline(c.r.opts.MaxLoadDuration + loadGrace)
 	return c.receive()

@@ -13,8 +13,10 @@ func OwnVersion() wire.Version { return wire.Version{Upper: 2, Lower: 2, Patch: 
 // Options of a Responder. The zero value of each field stands for its default.
 type Options struct {
 	// MaxConnections at once; 1024. Beyond it the connection that has been without
-	// a complete first message for longest gives way; if there is none, the new one
-	// is closed.
+	// a complete first message for longest gives way, or else the one that has been
+	// silent between messages for longest, if that is 10 s at least; if there is none
+	// either, the new one is closed. A connection keeps memory for one message, so
+	// that MaxConnections times MaxMessage bounds them all.
 	MaxConnections int
 	// MaxPerAddress is the same for one remote IP address, without giving way; 0:
 	// MaxConnections.
@@ -55,7 +57,7 @@ type Options struct {
 type Emulation struct {
 	// Version decides the layout that is answered (2.1.7: A; newer: B and C; older:
 	// none), the smallest message, whether a reply size, hold and the stop bit
-	// count, 2.1.7's limit of 10 s, and what acks tell.
+	// count, 2.1.7's limit of 10 s, and what acks tell. Zero: no release.
 	Version wire.Version
 	// Hold overrides whether hold is honoured.
 	Hold HoldPolicy
@@ -123,7 +125,17 @@ func (e *Emulation) behaviour() behaviour {
 	if e == nil {
 		return b
 	}
+	b.acks = !e.NoAck
+	switch e.Hold {
+	case HoldHonoured:
+		b.hold = true
+	case HoldIgnored:
+		b.hold = false
+	}
 	v := e.Version
+	if v == (wire.Version{}) {
+		return b
+	}
 	is217 := v.Upper == 2 && v.Lower == 1 && v.Patch == 7
 	b.version = v
 	b.layoutA = is217
@@ -131,20 +143,15 @@ func (e *Emulation) behaviour() behaviour {
 	b.minA = wire.LayoutA.MinSize()
 	b.minBC = wire.LayoutB.MinSize()
 	b.replySize = !v.Less(wire.V2_2_0)
-	b.hold = v.Less(wire.V2_2_0)
+	if e.Hold == HoldByVersion {
+		b.hold = v.Less(wire.V2_2_0)
+	}
 	b.stop = b.layoutBC
-	b.acks = !e.NoAck
 	if b.replySize {
 		b.minBC = wire.LayoutC.MinSize()
 	}
 	if is217 {
 		b.timeLimit = 10 * time.Second
-	}
-	switch e.Hold {
-	case HoldHonoured:
-		b.hold = true
-	case HoldIgnored:
-		b.hold = false
 	}
 	return b
 }

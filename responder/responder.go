@@ -15,6 +15,10 @@ import (
 // ErrClosed is what Serve returns after Close.
 var ErrClosed = errors.New("responder: closed")
 
+// giveWay is how long a client of a full responder may be silent between messages
+// before its place goes to a new one.
+const giveWay = 10 * time.Second
+
 // Responder answers bounce tests on any number of listeners. Its limits and
 // counters are common to them all.
 type Responder struct {
@@ -24,6 +28,7 @@ type Responder struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	serving   sync.WaitGroup
+	began     time.Time
 	digits    func() []byte // what load streams send: made once, never written to
 
 	mu         sync.Mutex
@@ -39,6 +44,7 @@ func New(o Options) *Responder {
 	r := &Responder{
 		opts:       o,
 		behaviour:  o.Emulate.behaviour(),
+		began:      time.Now(),
 		conns:      make(map[*conn]struct{}),
 		perAddress: make(map[netip.Addr]int),
 		digits:     sync.OnceValue(func() []byte { return withTail(nil, wire.MaxSize) }),
@@ -129,15 +135,14 @@ func (r *Responder) admit(ctx context.Context, nc net.Conn) *conn {
 		return r.reject(c, "max_per_address")
 	}
 	if len(r.conns) >= r.opts.MaxConnections {
-		oldest := r.waiting.Front()
-		if oldest == nil {
+		idle := r.dispensable()
+		if idle == nil {
 			return r.reject(c, "max_connections")
 		}
-		silent := oldest.Value.(*conn)
-		r.forget(silent)
+		r.forget(idle)
 		r.count.evicted.Add(1)
-		silent.evicted.Store(true)
-		silent.nc.Close()
+		idle.evicted.Store(true)
+		idle.nc.Close()
 	}
 	r.count.accepted.Add(1)
 	r.conns[c] = struct{}{}
@@ -147,6 +152,26 @@ func (r *Responder) admit(ctx context.Context, nc net.Conn) *conn {
 	c.place = r.waiting.PushBack(c)
 	return c
 }
+
+// dispensable is the connection that gives way to a new one: the one that has been
+// without a complete first message for longest, or else the one whose client has
+// been silent for longest, if that is giveWay at least. It needs r.mu.
+func (r *Responder) dispensable() *conn {
+	if e := r.waiting.Front(); e != nil {
+		return e.Value.(*conn)
+	}
+	var idlest *conn
+	latest := r.uptime() - giveWay
+	for c := range r.conns {
+		if used := time.Duration(c.used.Load()); used < latest {
+			idlest, latest = c, used
+		}
+	}
+	return idlest
+}
+
+// uptime is a monotonic clock.
+func (r *Responder) uptime() time.Duration { return time.Since(r.began) }
 
 func (r *Responder) reject(c *conn, limit string) *conn {
 	r.count.rejected.Add(1)
@@ -160,6 +185,7 @@ func (r *Responder) reject(c *conn, limit string) *conn {
 func (r *Responder) complete(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	c.used.CompareAndSwap(0, int64(r.uptime()))
 	if c.place != nil {
 		r.waiting.Remove(c.place)
 		c.place = nil

@@ -41,6 +41,10 @@ func newSource(c *conn, t *wire.TestRequest, end time.Time) *source {
 	if t.Duration == 0 && t.Bytes > 0 {
 		s.bytes = int64(t.Bytes)
 	}
+	if s.rate > 0 {
+		// A slow load comes in steps of some 20 ms rather than in large pieces.
+		size = max(minWrite, int(min(uint64(size), s.rate/8/50)))
+	}
 	s.buf = c.r.digits()[:size]
 	if s.framed {
 		s.buf = append([]byte(nil), c.r.digits()[:max(size, wire.BurstHeaderLen)]...)
