@@ -332,6 +332,7 @@ func TestDebugHasNoControlCharacters(t *testing.T) {
 	l.runner.run = func(_ context.Context, job *prober.Job) *prober.Result {
 		r := bounced(job)
 		r.Log = append(r.Log, prober.LogLine{Message: "peer said \x1b[2J\x00\u009b31m\nprobe_success 1"})
+		r.Err = &prober.Error{Phase: prober.PhaseBounce, Reason: prober.ReasonBadReply, Cause: errors.New("got \x1b[31m")}
 		return r
 	}
 	body := l.get("/probe?target=192.0.2.1&debug=true").Body.Bytes()

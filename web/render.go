@@ -82,13 +82,22 @@ func printable(s string) string {
 	}, s)
 }
 
+// printableLines is printable for a text of several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = printable(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // reportText is the report for people, as the command line prints it.
 func (h *Handler) reportText(res *prober.Result) string {
 	var b strings.Builder
 	if err := report.Text(&b, res, report.Options{}); err != nil {
 		return err.Error() + "\n"
 	}
-	return b.String()
+	return printableLines(b.String())
 }
 
 // moduleYAML is one module as it is in force, defaults included.

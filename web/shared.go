@@ -52,10 +52,10 @@ type loads struct {
 
 	mu      sync.Mutex
 	running map[loadKey]*loadRun
-	entries map[loadKey]*list.Element // of *loadEntry
-	recent  *list.List                // most recently used first
-	results int                       // entries that have a result
-	bytes   int                       // of these results
+	entries map[loadKey]*loadEntry
+	byEnd   list.List // all entries, the newest first
+	byUse   list.List // those that have a result, the most recently used first
+	bytes   int       // of these results
 }
 
 // loadEntry is a load that really started.
@@ -66,6 +66,8 @@ type loadEntry struct {
 	interval time.Duration
 	result   *prober.Result // nil: dropped for space
 	bytes    int
+	inByEnd  *list.Element
+	inByUse  *list.Element
 }
 
 // loadRun is a test that somebody is waiting for.
@@ -95,7 +97,7 @@ func (r *loadRun) speaksOfAnother(deadline time.Time) bool {
 }
 
 func newLoads(now func() time.Time) *loads {
-	return &loads{now: now, running: map[loadKey]*loadRun{}, entries: map[loadKey]*list.Element{}, recent: list.New()}
+	return &loads{now: now, running: map[loadKey]*loadRun{}, entries: map[loadKey]*loadEntry{}}
 }
 
 // do gives the outcome of a load test: the last one's within interval of its
@@ -201,60 +203,60 @@ func (l *loads) leave(r *loadRun) {
 
 // recallLocked looks for a load that started less than its interval ago.
 func (l *loads) recallLocked(key loadKey) (outcome, time.Duration, bool) {
-	el, ok := l.entries[key]
+	e, ok := l.entries[key]
 	if !ok {
 		return outcome{}, 0, false
 	}
-	e := el.Value.(*loadEntry)
 	now := l.now()
-	if since := now.Sub(e.start); since >= e.interval {
-		l.removeLocked(el)
+	if e.expired(now) {
+		l.removeLocked(e)
 		return outcome{}, 0, false
 	}
 	if e.result == nil {
 		return outcome{rejected: &rejection{collector.CauseLoad, e.start.Add(e.interval).Sub(now),
 			"a load ran at this address less than min_interval ago, and its result is kept no longer"}}, 0, true
 	}
-	l.recent.MoveToFront(el)
+	l.byUse.MoveToFront(e.inByUse)
 	// Never 0: that means measured by this request.
 	return outcome{result: e.result, began: e.start}, max(now.Sub(e.end), 1), true
 }
 
+func (e *loadEntry) expired(now time.Time) bool { return now.Sub(e.start) >= e.interval }
+
 func (l *loads) storeLocked(e *loadEntry) {
-	if el, ok := l.entries[e.key]; ok {
-		l.removeLocked(el)
+	if old, ok := l.entries[e.key]; ok {
+		l.removeLocked(old)
 	}
 	e.bytes = resultBytes(e.result)
-	l.entries[e.key] = l.recent.PushFront(e)
-	l.results++
+	e.inByEnd, e.inByUse = l.byEnd.PushFront(e), l.byUse.PushFront(e)
+	l.entries[e.key] = e
 	l.bytes += e.bytes
 
-	now := l.now()
-	for el := l.recent.Back(); el != nil; {
-		prev := el.Prev()
-		old := el.Value.(*loadEntry)
-		switch {
-		case now.Sub(old.start) >= old.interval || len(l.entries) > maxLoadEntries:
-			l.removeLocked(el)
-		case old != e && (l.results > maxLoadResults || l.bytes > maxLoadResultBytes):
-			l.dropResultLocked(old)
-		}
-		el = prev
+	// Intervals differ between modules, so that this does not find all that have
+	// expired; the bound below holds all the same.
+	for el := l.byEnd.Back(); el != nil && el.Value.(*loadEntry).expired(l.now()); el = l.byEnd.Back() {
+		l.removeLocked(el.Value.(*loadEntry))
+	}
+	for len(l.entries) > maxLoadEntries {
+		l.removeLocked(l.byEnd.Back().Value.(*loadEntry))
+	}
+	for l.byUse.Len() > 1 && (l.byUse.Len() > maxLoadResults || l.bytes > maxLoadResultBytes) {
+		l.dropResultLocked(l.byUse.Back().Value.(*loadEntry))
 	}
 }
 
 func (l *loads) dropResultLocked(e *loadEntry) {
-	if e.result != nil {
-		e.result = nil
-		l.results--
-		l.bytes -= e.bytes
+	if e.result == nil {
+		return
 	}
+	l.byUse.Remove(e.inByUse)
+	l.bytes -= e.bytes
+	e.result, e.inByUse = nil, nil
 }
 
-func (l *loads) removeLocked(el *list.Element) {
-	e := el.Value.(*loadEntry)
+func (l *loads) removeLocked(e *loadEntry) {
 	l.dropResultLocked(e)
-	l.recent.Remove(el)
+	l.byEnd.Remove(e.inByEnd)
 	delete(l.entries, e.key)
 }
 
@@ -262,9 +264,9 @@ func (l *loads) removeLocked(el *list.Element) {
 func (l *loads) keep(module func(hash string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, el := range l.entries {
+	for key, e := range l.entries {
 		if !module(key.module) {
-			l.removeLocked(el)
+			l.removeLocked(e)
 		}
 	}
 }

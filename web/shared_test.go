@@ -328,8 +328,8 @@ func TestLoadKeys(t *testing.T) {
 		}
 
 		l.keep(func(hash string) bool { return hash == "content 2" })
-		if len(l.entries) != 1 || l.recent.Len() != 1 || l.results != 1 {
-			t.Errorf("after a reload: %d entries, %d in the list, %d results", len(l.entries), l.recent.Len(), l.results)
+		if len(l.entries) != 1 || l.byEnd.Len() != 1 || l.byUse.Len() != 1 {
+			t.Errorf("after a reload: %d entries, %d in the list, %d results", len(l.entries), l.byEnd.Len(), l.byUse.Len())
 		}
 		if again := l.ask(t, 9*time.Second, fiveMinutes, "content 2"); again.result != b.result {
 			t.Error("a reload that left the module alone dropped its result")
@@ -373,17 +373,17 @@ func TestLoadMemoryIsBounded(t *testing.T) {
 		for n := range maxLoadEntries + 100 {
 			ask(1000+n, small)
 		}
-		if len(l.entries) > maxLoadEntries || l.recent.Len() != len(l.entries) || l.results > maxLoadResults {
-			t.Errorf("%d entries, %d results", len(l.entries), l.results)
+		if len(l.entries) > maxLoadEntries || l.byEnd.Len() != len(l.entries) || l.byUse.Len() > maxLoadResults {
+			t.Errorf("%d entries, %d in the list, %d results", len(l.entries), l.byEnd.Len(), l.byUse.Len())
 		}
 		sum, results := 0, 0
-		for el := l.recent.Front(); el != nil; el = el.Next() {
-			if e := el.Value.(*loadEntry); e.result != nil {
+		for _, e := range l.entries {
+			if e.result != nil {
 				sum, results = sum+e.bytes, results+1
 			}
 		}
-		if sum != l.bytes || results != l.results {
-			t.Errorf("counted %d bytes and %d results, there are %d and %d", l.bytes, l.results, sum, results)
+		if sum != l.bytes || results != l.byUse.Len() {
+			t.Errorf("counted %d bytes and %d results, there are %d and %d", l.bytes, l.byUse.Len(), sum, results)
 		}
 
 		time.Sleep(2 * time.Hour)
