@@ -463,9 +463,9 @@ func TestProbeArrivals(t *testing.T) {
 		for range 5 {
 			count[<-codes]++
 		}
-		// One runs until its deadline; of the others one waits as long, and the rest
-		// are turned away at once.
-		if count[200] != 1 || count[503] != 4 {
+		// One runs until its deadline; of the others one waits as long, and may then
+		// have a place or not. The rest are turned away at once.
+		if count[200] < 1 || count[503] < 3 {
 			t.Errorf("got %v", count)
 		}
 		if got := l.metric(`bounceback_exporter_probes_rejected_total{cause="waiting"}`); got != "3" {

@@ -120,14 +120,7 @@ func (h *Handler) listen(flags *toolkit.FlagConfig, base context.Context, wg *sy
 	}
 	var servers []*http.Server
 	for _, address := range addresses {
-		srv := &http.Server{
-			Handler:           h,
-			ReadHeaderTimeout: readHeaderTimeout,
-			IdleTimeout:       idleTimeout,
-			MaxHeaderBytes:    maxHeaderBytes,
-			ErrorLog:          slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
-			BaseContext:       func(net.Listener) context.Context { return base },
-		}
+		srv := h.server(base)
 		servers = append(servers, srv)
 		own := *flags
 		own.WebListenAddresses = &[]string{address}
@@ -138,6 +131,20 @@ func (h *Handler) listen(flags *toolkit.FlagConfig, base context.Context, wg *sy
 		})
 	}
 	return servers
+}
+
+// server is an HTTP server that no client can keep busy without end. It has no
+// ReadTimeout, which would also end the probes of clients that wait, and no
+// WriteTimeout, because each page sets its own.
+func (h *Handler) server(base context.Context) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
 }
 
 // stop lets what runs come to its end, each step for a bounded time. A second
