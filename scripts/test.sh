@@ -1,0 +1,14 @@
+#!/bin/bash
+# Runs all tests of the exporter. Arguments go to go test: scripts/test.sh -race
+#
+# Many tests need a real iperf 2, network namespaces, or both; without them they
+# are skipped and say so.
+. "$(dirname "$0")/lib.sh"
+
+need_packages ca-certificates coreutils faketime gcc iperf iperf3 iproute2 iptables libc6-dev procps util-linux ||
+	note "Debian's packages can't be installed from here: some tests will be skipped"
+[ "$(id -u)" = 0 ] || note "not root: tests that need network namespaces will be skipped"
+need_go
+
+step "go test $*"
+go test "$@" ./...
