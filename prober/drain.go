@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"os"
 	"time"
+
+	"github.com/bounceback-exporter/bounceback_exporter/prober/peers"
 )
 
 // ending is what is left to do for a connection when its probe is over. Every
@@ -18,6 +20,9 @@ type ending struct {
 	connected bool          // connect has been seen to succeed
 	pending   []byte        // what is left of the first message
 	hold      time.Duration // the server may sit on a reply for so long
+	// apart keeps the end apart from handshakes at the same server, as up to 2.1.8
+	// it must be. Not for a connection that holds the handshake slot itself.
+	apart bool
 	// extra is how long the peer keeps sending by its own clock, for a load: its
 	// bytes are not read before that time is over.
 	extra time.Duration
@@ -34,14 +39,14 @@ func (p *Prober) end(c *conn, e ending) {
 	p.mu.Lock()
 	p.bg++
 	p.mu.Unlock()
-	p.opts.Peers.DrainStarted(e.addr)
+	d := p.opts.Peers.DrainStarted(e.addr)
 	go func() {
-		clean := p.finish(c, e)
+		clean := p.finish(c, e, d)
 		if !clean {
 			p.abandoned.Add(1)
 		}
 		p.untrack(c)
-		p.opts.Peers.DrainEnded(e.addr)
+		d.Ended()
 		if e.done != nil {
 			e.done(clean)
 		}
@@ -55,7 +60,7 @@ func (p *Prober) end(c *conn, e ending) {
 
 // finish tells whether the connection ended as it should: by the peer's FIN or
 // reset, or without ever having come into being.
-func (p *Prober) finish(c *conn, e ending) bool {
+func (p *Prober) finish(c *conn, e ending, d *peers.Drain) bool {
 	if !e.connected && c.abandonConnect() {
 		c.close()
 		return true
@@ -76,6 +81,9 @@ func (p *Prober) finish(c *conn, e ending) bool {
 			}
 			clean = false
 		}
+	}
+	if e.apart {
+		d.Alone(p.opts.Bounds.Drain)
 	}
 	c.halfClose()
 	if e.extra > 0 {

@@ -110,6 +110,11 @@ const (
 // firstBounce connects, sends the first message and waits for what comes back.
 // The connection is the caller's only with outcome.
 func (r *run) firstBounce(layout wire.Layout, ask bool) (*conn, outcome, *Error) {
+	msg := r.message(layout, ask)
+	buf := make([]byte, r.m.Size)
+	if err := msg.PutRequest(buf); err != nil {
+		return nil, 0, r.fail(&localError{"message", err}, ReasonLocalLimit)
+	}
 	c, err := r.open(PhaseConnect, bounceDial(r.job.Addr, r.m))
 	if err != nil {
 		return nil, 0, err
@@ -119,12 +124,6 @@ func (r *run) firstBounce(layout wire.Layout, ask bool) (*conn, outcome, *Error)
 	connected := r.clk.mono()
 	info := &Connect{Duration: time.Duration(connected - r.phaseSince)}
 	haveInfo := c.tcpInfo(&info.TCP)
-	msg := r.message(layout, ask)
-	buf := make([]byte, r.m.Size)
-	if err := msg.PutRequest(buf); err != nil {
-		r.giveUp(c, ending{connected: true})
-		return nil, 0, r.fail(&localError{"message", err}, ReasonLocalLimit)
-	}
 	var s Sample
 	s.SentWall, s.Sent = r.clk.now()
 	msg.PutSent(buf, wire.StampFromUnixNano(s.SentWall))
@@ -297,6 +296,12 @@ func (r *run) afterSilence(c *conn, tried wire.Layout) *Error {
 	return nil
 }
 
+func versionRequest() []byte {
+	b := make([]byte, wire.TestHeaderLen)
+	_ = wire.PutVersionRequest(b) // can't fail: the buffer has the length
+	return b
+}
+
 // askVersion asks for the version on a connection of its own. It tells whether an
 // answer came.
 func (r *run) askVersion() (bool, *Error) {
@@ -306,8 +311,7 @@ func (r *run) askVersion() (bool, *Error) {
 	if err != nil {
 		return false, err
 	}
-	buf := make([]byte, wire.TestHeaderLen)
-	_ = wire.PutVersionRequest(buf) // can't fail: the buffer has the length
+	buf := versionRequest()
 	if n, err := c.send(buf, r.clk.mono(), r.until); err != nil {
 		r.giveUp(c, ending{connected: true, pending: buf[n:]})
 		return false, r.fail(err, ReasonSilent)

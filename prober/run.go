@@ -119,8 +119,7 @@ func (r *run) do() *Error {
 	}
 	e = r.measure(c, layout)
 	// Done or broken, the connection ends the same way.
-	c.halfClose()
-	r.p.end(c, ending{addr: r.job.Addr, connected: true, hold: r.m.Hold})
+	r.p.end(c, ending{addr: r.job.Addr, connected: true, hold: r.m.Hold, apart: r.gap() > 0})
 	return e
 }
 
@@ -194,7 +193,9 @@ func (r *run) open(ph Phase, o dialOptions) (*conn, *Error) {
 	r.p.track(c)
 	if err := c.awaitConnect(r.until); err != nil {
 		if err == errCancelled || err == errDeadline {
-			r.giveUp(c, ending{})
+			// Should it come into being all the same, it must not be a mute one: this
+			// is the shortest message that every server takes, and no test.
+			r.giveUp(c, ending{pending: versionRequest()})
 		} else {
 			r.p.untrack(c)
 			c.close()

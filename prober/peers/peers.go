@@ -62,6 +62,10 @@ type entry struct {
 	slot    bool
 	slotted []*waiter
 
+	opening bool          // the slot's owner connects, or its first reply is not back
+	ending  int           // connections between our FIN and the peer's
+	changed chan struct{} // closed when one of the two changes; nil: nobody waits
+
 	lastEnd time.Time
 	version Version
 	learned time.Time
@@ -94,16 +98,18 @@ func (t *Table) Len() int {
 // get finds or makes the entry of an address and counts a reference to it.
 func (t *Table) get(addr netip.AddrPort) *entry {
 	e := t.m[addr]
-	if e == nil {
-		e = &entry{addr: addr}
-		e.elem = t.lru.PushFront(e)
-		t.m[addr] = e
-		t.evict()
-	} else {
+	if e != nil {
 		t.lru.MoveToFront(e.elem)
+		e.refs++
+		e.used = t.now()
+		return e
 	}
-	e.refs++
-	e.used = t.now()
+	// Referenced before the others are looked at: those that are busy move to the
+	// front, and so the new one may be looked at too.
+	e = &entry{addr: addr, refs: 1, used: t.now()}
+	e.elem = t.lru.PushFront(e)
+	t.m[addr] = e
+	t.evict()
 	return e
 }
 
@@ -119,7 +125,7 @@ func (t *Table) evict() {
 	looked := 0
 	for el := t.lru.Back(); el != nil && len(t.m) > t.max && looked < 64; looked++ {
 		e, prev := el.Value.(*entry), el.Prev()
-		if e.refs == 0 && now.Sub(e.used) >= 0 && now.Sub(e.lastEnd) >= idleAfter && el != t.lru.Front() {
+		if e.refs == 0 && now.Sub(e.lastEnd) >= idleAfter {
 			t.lru.Remove(el)
 			delete(t.m, e.addr)
 		} else {

@@ -43,8 +43,10 @@ func (e *entry) grant() {
 	}
 }
 
-// Pace waits until no connection to the address has ended for gap. It returns
-// ctx's cause if that takes too long.
+// Pace waits until a connection may be opened: none of ours to the address is
+// being ended, and none has ended for gap. From its return to Release none will be
+// ended either (see Drain.Alone). A gap of 0 or less is that of a server which
+// needs no such care. It returns ctx's cause if that takes too long.
 func (s *Slot) Pace(ctx context.Context, gap time.Duration) error {
 	for {
 		s.t.mu.Lock()
@@ -52,15 +54,24 @@ func (s *Slot) Pace(ctx context.Context, gap time.Duration) error {
 		if s.e.lastEnd.IsZero() || left > gap {
 			left = 0 // nothing ended yet; or the clock was set back
 		}
-		s.t.mu.Unlock()
-		if left <= 0 {
+		if gap <= 0 || left <= 0 && s.e.ending == 0 {
+			s.e.opening = true
+			s.t.mu.Unlock()
 			return nil
 		}
+		changed := s.e.watch()
+		if s.e.ending > 0 {
+			left = time.Hour // the end of that one is to be waited for
+		}
+		s.t.mu.Unlock()
 		timer := time.NewTimer(left)
 		select {
 		case <-timer.C:
+		case <-changed:
 		case <-ctx.Done():
-			timer.Stop()
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
@@ -75,43 +86,25 @@ func (s *Slot) Release() {
 	}
 	s.done = true
 	s.e.slot = false
+	s.e.opening = false
+	s.e.wake()
 	s.e.grant()
 	s.t.put(s.e)
 }
 
-// Ended notes that a connection of ours to the address has just ended.
-func (t *Table) Ended(addr netip.AddrPort) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.get(addr)
-	e.lastEnd = t.now()
-	t.put(e)
+// watch is closed at the next wake.
+func (e *entry) watch() <-chan struct{} {
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return e.changed
 }
 
-// DrainStarted counts a connection that is being ended in the background, and
-// DrainEnded that it has ended.
-func (t *Table) DrainStarted(addr netip.AddrPort) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.get(addr)
-	t.drains++
-}
-
-// DrainEnded is DrainStarted's counterpart; it also notes the end for Pace.
-func (t *Table) DrainEnded(addr netip.AddrPort) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.m[addr]
-	e.lastEnd = t.now()
-	t.drains--
-	t.put(e)
-}
-
-// Drains is the number of connections being ended in the background.
-func (t *Table) Drains() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.drains
+func (e *entry) wake() {
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
 }
 
 // Learn remembers the version of the server at an address.
