@@ -18,8 +18,8 @@ type Options struct {
 	// either, the new one is closed. A connection keeps memory for one message, so
 	// that MaxConnections times MaxMessage bounds them all.
 	MaxConnections int
-	// MaxPerAddress is the same for one remote IP address, without giving way; 0:
-	// MaxConnections.
+	// MaxPerAddress bounds the connections of one remote IP address; beyond it a new
+	// one is closed. 0: no such limit.
 	MaxPerAddress int
 	// MaxMessage is the largest request and reply in bytes; 131072, which is also
 	// the largest that real servers up to 2.1.9 survive.
@@ -87,7 +87,6 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	orInt(&o.MaxConnections, 1024)
-	orInt(&o.MaxPerAddress, o.MaxConnections)
 	orInt(&o.MaxMessage, wire.MaxSize)
 	orInt(&o.MaxLoadStreams, 16)
 	orTime(&o.FirstMessageTimeout, time.Minute)

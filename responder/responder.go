@@ -131,7 +131,7 @@ func (r *Responder) admit(ctx context.Context, nc net.Conn) *conn {
 	c := &conn{r: r, nc: nc, ctx: ctx, address: remoteAddress(nc), accepted: r.opts.Clock()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c.address.IsValid() && r.perAddress[c.address] >= r.opts.MaxPerAddress {
+	if limit := r.opts.MaxPerAddress; limit > 0 && r.perAddress[c.address] >= limit {
 		return r.reject(c, "max_per_address")
 	}
 	if len(r.conns) >= r.opts.MaxConnections {
@@ -146,9 +146,7 @@ func (r *Responder) admit(ctx context.Context, nc net.Conn) *conn {
 	}
 	r.count.accepted.Add(1)
 	r.conns[c] = struct{}{}
-	if c.address.IsValid() {
-		r.perAddress[c.address]++
-	}
+	r.perAddress[c.address]++
 	c.place = r.waiting.PushBack(c)
 	return c
 }
@@ -210,10 +208,8 @@ func (r *Responder) forget(c *conn) {
 		return
 	}
 	delete(r.conns, c)
-	if c.address.IsValid() {
-		if r.perAddress[c.address]--; r.perAddress[c.address] == 0 {
-			delete(r.perAddress, c.address)
-		}
+	if r.perAddress[c.address]--; r.perAddress[c.address] == 0 {
+		delete(r.perAddress, c.address)
 	}
 }
 
