@@ -116,10 +116,15 @@ func TestLeftoversAreSwept(t *testing.T) {
 	}
 }
 
-// A link that dies is told to the test, not taken for silence.
+// A link that dies is told to the test, not taken for silence, and what runs in the
+// lab ends all the same.
 func TestDeadLinkIsAnError(t *testing.T) {
 	Require(t)
 	l := New(t, Config{})
+	cmd := l.A.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	kill(t, l.LinkPID())
 	r := &recorder{TB: t}
 	l.t = r
@@ -128,5 +133,8 @@ func TestDeadLinkIsAnError(t *testing.T) {
 	l.t = t
 	if len(r.said) != 2 {
 		t.Errorf("said %q, want an error from Set and one from Close", r.said)
+	}
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("sleep ended with %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDoIsInTheNamespaceAndComesBack(t *testing.T) {
@@ -36,8 +37,8 @@ func TestDoIsInTheNamespaceAndComesBack(t *testing.T) {
 	}
 }
 
+// devices lists the network devices that the calling thread sees.
 func devices() string {
-	// Not net.Interfaces: names by netlink need no sysfs, but this shows the thread.
 	text, err := os.ReadFile("/proc/thread-self/net/dev")
 	if err != nil {
 		return err.Error()
@@ -123,6 +124,31 @@ func TestExtraHostsShareTheLink(t *testing.T) {
 			t.Errorf("B sees %s instead of %v, %v", buf[:n], h.Addr4, err)
 		}
 		c.Close()
+	}
+}
+
+func TestAwaitListener(t *testing.T) {
+	Require(t)
+	l := New(t, Config{})
+	for _, addr := range []netip.Addr{l.B.Addr4, l.B.Addr6} {
+		if !addr.IsValid() {
+			continue
+		}
+		ln, err := l.B.Listen("tcp", netip.AddrPortFrom(addr, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
+		if err := l.B.AwaitListener(port, time.Minute); err != nil {
+			t.Error(err)
+		}
+		if err := l.A.AwaitListener(port, 10*time.Millisecond); err == nil {
+			t.Error("the other host seems to listen too")
+		}
+		ln.Close()
+		if err := l.B.AwaitListener(port, 10*time.Millisecond); err == nil {
+			t.Error("a closed socket seems to listen")
+		}
 	}
 }
 

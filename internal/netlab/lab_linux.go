@@ -78,15 +78,25 @@ func (l *Lab) build(c Config) error {
 // Close takes the lab down, processes in it included; New has arranged for it.
 func (l *Lab) Close() {
 	l.close.Do(func() {
+		if l.B == nil {
+			return // never built
+		}
+		hosts := append([]*Host{l.B, l.A}, l.Extra...)
 		if l.link != nil {
 			if err := l.link.stop(); err != nil {
 				l.t.Errorf("netlab: %v", err)
+				// It can't have cleaned up.
+				var fds []int
+				for _, h := range hosts {
+					fds = append(fds, int(h.ns.Fd()))
+				}
+				if err := linkd.KillIn(os.Getpid(), fds...); err != nil {
+					l.t.Errorf("netlab: %v", err)
+				}
 			}
 		}
-		if l.B != nil {
-			for _, h := range append([]*Host{l.B, l.A}, l.Extra...) {
-				h.ns.Close()
-			}
+		for _, h := range hosts {
+			h.ns.Close()
 		}
 	})
 }

@@ -20,8 +20,10 @@
 //
 // # What to rely on
 //
-// No packet is delivered before its time. It is late by some 0.05 ms on an idle
-// machine, because the link reads a packet a moment after the kernel wrote it. Rate
+// No packet is delivered before its time. It is late by some 0.1 ms on an idle
+// virtual machine: three threads are woken on its way, one to read it, one to deliver
+// it and the receiver. The link runs at real-time priority, so that other work on the
+// machine hardly matters to it. Rate
 // and queue are computed, not slept: lateness never adds up, and a stream has exactly
 // its rate. Link.Stats tells how late the link itself was, for tests that want to
 // throw away a run in which the machine was busy.

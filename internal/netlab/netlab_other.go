@@ -61,6 +61,7 @@ func (*Host) Rerun(testing.TB, string) *exec.Cmd                          { retu
 func (*Host) Listen(string, netip.AddrPort) (net.Listener, error)         { return nil, errElsewhere }
 func (*Host) ListenPacket(string, netip.AddrPort) (net.PacketConn, error) { return nil, errElsewhere }
 func (*Host) Dial(string, netip.AddrPort) (net.Conn, error)               { return nil, errElsewhere }
+func (*Host) AwaitListener(uint16, time.Duration) error                   { return errElsewhere }
 func (*Host) Sysctl(string, string)                                       {}
 
 // Pin and CPUs are for Linux only.

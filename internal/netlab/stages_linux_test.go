@@ -2,6 +2,7 @@ package netlab
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -110,24 +111,12 @@ func TestLossIsRandomAndReproducible(t *testing.T) {
 			t.Errorf("%d of %d lost, want %v +- %.0f", len(lost), n, n*p, 5*sigma)
 		}
 	}
-	if !equal(one, same) {
+	if !slices.Equal(one, same) {
 		t.Error("the same seed lost different packets")
 	}
-	if equal(one, other) {
+	if slices.Equal(one, other) {
 		t.Error("another seed lost the same packets")
 	}
-}
-
-func equal(a, b []int) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func TestPause(t *testing.T) {

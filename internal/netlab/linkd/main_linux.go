@@ -55,10 +55,10 @@ func serve(control *os.File) error {
 			err = replies.Encode(reply)
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-			return l.cleanUp()
+			return l.setup.cleanUp()
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("control: %w", err), l.cleanUp())
+			return errors.Join(fmt.Errorf("control: %w", err), l.setup.cleanUp())
 		}
 	}
 }
@@ -137,22 +137,10 @@ func (l *link) start(s Setup) (realtime bool, err error) {
 	return realtime, nil
 }
 
-// cleanUp ends all processes in the lab's namespaces, and those on their way there.
-func (l *link) cleanUp() error {
-	ours := map[NamespaceID]bool{}
-	marks := map[string]bool{}
-	for _, h := range l.setup.Hosts {
-		id, err := NamespaceOfFD(h.Namespace)
-		if err != nil {
-			return err
-		}
-		ours[id], marks[id.String()] = true, true
+func (s Setup) cleanUp() error {
+	var fds []int
+	for _, h := range s.Hosts {
+		fds = append(fds, h.Namespace)
 	}
-	return KillAll(func(pid int) bool {
-		if pid == os.Getpid() || pid == l.setup.Owner {
-			return false
-		}
-		id, err := namespaceOf(pid)
-		return err == nil && (ours[id] || marks[environment(pid, EnvNamespace)])
-	})
+	return KillIn(s.Owner, fds...)
 }

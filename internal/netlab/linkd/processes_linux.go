@@ -59,6 +59,27 @@ func Owner(pid int) (string, error) {
 	return fmt.Sprintf("%d:%s:%s", pid, fields[19], ns), nil
 }
 
+// KillIn ends all processes in the given open namespaces, and those on their way
+// there, but neither the caller nor the process spare.
+func KillIn(spare int, namespaces ...int) error {
+	ours := map[NamespaceID]bool{}
+	marks := map[string]bool{}
+	for _, fd := range namespaces {
+		id, err := NamespaceOfFD(fd)
+		if err != nil {
+			return err
+		}
+		ours[id], marks[id.String()] = true, true
+	}
+	return KillAll(func(pid int) bool {
+		if pid == os.Getpid() || pid == spare {
+			return false
+		}
+		id, err := namespaceOf(pid)
+		return err == nil && (ours[id] || marks[environment(pid, EnvNamespace)])
+	})
+}
+
 // Sweep ends what dead test processes left behind: every process whose environment
 // names an owner that no longer lives. Owners of another process namespace (a
 // container's, seen from the host) can't be judged and are left alone.
