@@ -13,8 +13,9 @@ import (
 	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
 )
 
-// sniff opens a packet socket on the loopback device.
-func sniff(t *testing.T) int {
+// sniff opens a packet socket on the loopback device, for what comes from a TCP port:
+// the device may be busy with others.
+func sniff(t *testing.T, port uint16) int {
 	t.Helper()
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {
@@ -25,6 +26,27 @@ func sniff(t *testing.T) int {
 		t.Skip("needs the right to open packet sockets: ", err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
+	const (
+		loadByte = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS
+		loadHalf = unix.BPF_LD | unix.BPF_H
+		ifEqual  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	)
+	filter := []unix.SockFilter{
+		0: {Code: loadByte, K: 0},
+		1: {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf0},
+		2: {Code: ifEqual, K: 0x40, Jt: 0, Jf: 3},           // IPv4: go on at 3, else at 6
+		3: {Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH}, // the IPv4 header's length
+		4: {Code: loadHalf | unix.BPF_IND, K: 0},            // source port
+		5: {Code: ifEqual, K: uint32(port), Jt: 2, Jf: 3},   // to 8 or 9
+		6: {Code: loadHalf | unix.BPF_ABS, K: 40},           // source port behind an IPv6 header
+		7: {Code: ifEqual, K: uint32(port), Jt: 0, Jf: 1},   // to 8 or 9
+		8: {Code: unix.BPF_RET | unix.BPF_K, K: 256},        // headers are enough
+		9: {Code: unix.BPF_RET | unix.BPF_K, K: 0},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program); err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: lo.Index}); err != nil {
 		t.Skip("needs the right to open packet sockets: ", err)
 	}
@@ -44,7 +66,7 @@ func markOfData(t *testing.T, fd int, client *net.TCPConn) byte {
 	t.Helper()
 	from := client.RemoteAddr().(*net.TCPAddr).AddrPort().Port()
 	to := client.LocalAddr().(*net.TCPAddr).AddrPort().Port()
-	buf := make([]byte, 70_000)
+	buf := make([]byte, 256)
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
 		n, _, err := unix.Recvfrom(fd, buf, 0)
 		if err != nil || n < 40 {
@@ -77,13 +99,13 @@ func TestTOSOnTheWire(t *testing.T) {
 		"ipv4 over dual": {":0", "127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fd := sniff(t)
 			if ln, err := net.Listen("tcp", tc.listen); err != nil {
 				t.Skip("needs ", tc.listen, ": ", err)
 			} else {
 				ln.Close()
 			}
 			_, addr := startAt(t, Options{}, tc.listen)
+			fd := sniff(t, addr.Port())
 			addr = netip.AddrPortFrom(netip.MustParseAddr(tc.dial), addr.Port())
 			for want, m := range map[byte]wire.Message{
 				0x00: {TOS: 0x48}, // without its flag it does not count
