@@ -17,18 +17,7 @@ const (
 	ms = time.Millisecond
 )
 
-func testModule() *config.Module {
-	return &config.Module{
-		Name: "rtt", Size: 100, Burst: 1, Duration: 2 * time.Second, Count: 1000, QuickAck: true,
-		Timeout: 10 * time.Second, PreferredIPProtocol: "ip6", IPProtocolFallback: true,
-		Histograms: config.Histograms{
-			BucketFactor: 1.05, AsymmetryBucketFactor: 1.1, MaxBuckets: 256,
-			ClassicBuckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2},
-			AsymmetryClassicBuckets: []float64{-.1, -.05, -.02, -.01, -.005, -.002, -.001, -.0005, -.0002, -.0001, 0,
-				.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1},
-		},
-	}
-}
+func testModule() *config.Module { return config.DefaultModule("rtt") }
 
 // bounce is a sample on synchronized clocks, made of its parts. The server's stamps
 // are truncated to the microsecond, as they are on the wire.

@@ -28,16 +28,9 @@ func target() []string { return []string{"job", job, "instance", instance, "modu
 func epoch() time.Time { return time.Unix(1_796_000_040, 0).UTC() }
 
 func testModule() *config.Module {
-	return &config.Module{
-		Name: module, Size: 100, Burst: 1, Duration: 2 * time.Second, Count: 1000, TripTimes: true,
-		Timeout: 10 * time.Second,
-		Histograms: config.Histograms{
-			BucketFactor: 1.05, AsymmetryBucketFactor: 1.1, MaxBuckets: 256,
-			ClassicBuckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2},
-			AsymmetryClassicBuckets: []float64{-.1, -.05, -.02, -.01, -.005, -.002, -.001, -.0005, -.0002, -.0001, 0,
-				.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1},
-		},
-	}
+	m := config.DefaultModule(module)
+	m.TripTimes = true
+	return m
 }
 
 // draws are distributions of one-way delays.
