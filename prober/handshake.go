@@ -3,8 +3,6 @@ package prober
 import (
 	"errors"
 	"fmt"
-	"io"
-	"syscall"
 	"time"
 
 	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
@@ -13,10 +11,6 @@ import (
 // maxConnects bounds the bounce connections of one handshake: one that finds a
 // 2.1.7, one in its layout, and one more if what was remembered was wrong.
 const maxConnects = 3
-
-// askVersionLeft is how much time must be left for finding out by a version
-// request what it is that stayed silent.
-const askVersionLeft = 2 * time.Second
 
 // handshake finds out what the peer speaks and does the first bounce. It returns
 // the connection on which that came back.
@@ -190,9 +184,8 @@ func (r *run) firstReply(c *conn, s *Sample, asked bool, connect time.Duration) 
 	switch {
 	case err == errDeadline && have == 0 && patience < r.until:
 		return nil, silent, nil
-	case err != nil && have > 0 && (buf[0] == 9 || buf[0] == 0xff) && (err == io.EOF || err == syscall.ECONNRESET):
-		r.res.Peer.Kind = PeerIperf3
-		return nil, 0, &Error{r.phase, ReasonNoBounceback, errors.New("the server is an iperf 3, which has no bounceback")}
+	case err != nil && isIperf3(buf[:have], err):
+		return nil, 0, r.iperf3()
 	case err != nil:
 		return nil, 0, r.fail(err, ReasonSilent)
 	}
@@ -211,9 +204,11 @@ func (r *run) firstReply(c *conn, s *Sample, asked bool, connect time.Duration) 
 		if err != nil {
 			return nil, 0, &Error{r.phase, ReasonBadReply, err}
 		}
-		r.learn(ack.Version)
-		if e := r.versionFits(); e != nil {
-			return nil, 0, e
+		if err := r.learn(ack.Version); err != nil {
+			return nil, 0, err
+		}
+		if err := r.versionFits(); err != nil {
+			return nil, 0, err
 		}
 		if r.version.Less(wire.V2_1_8) {
 			return nil, otherLayout, nil
@@ -221,9 +216,8 @@ func (r *run) firstReply(c *conn, s *Sample, asked bool, connect time.Duration) 
 		copy(buf, buf[n:have])
 		have -= n
 	} else if !wire.IsBounce(buf) {
-		r.res.Peer.Kind = PeerOther
 		_ = fill(40, r.clk.mono()+int64(50*time.Millisecond)) // a little more, to say what it was
-		return nil, 0, &Error{r.phase, ReasonNoBounceback, fmt.Errorf("the peer answered %q, which no iperf 2 does", buf[:min(have, 40)])}
+		return nil, 0, r.stranger(buf[:have])
 	} else if asked {
 		r.logf("the server bounces, but does not tell its version")
 		if r.ownReplySize() {
@@ -262,72 +256,4 @@ func (r *run) checkFirst(layout wire.Layout, b []byte, s *Sample) *Error {
 	r.res.First = s
 	r.logf("first bounce in %v, of which %v in the server", s.RTT().Round(time.Microsecond), s.Dwell())
 	return nil
-}
-
-// afterSilence finds out by a version request what it is that did not answer. It
-// returns nil if another try makes sense.
-func (r *run) afterSilence(c *conn, tried wire.Layout) *Error {
-	r.logf("no reply to the first message")
-	quiet := &Error{PhaseHandshake, ReasonSilent, errors.New("the connection was accepted, but no reply came: not an iperf 2 server with bounceback, or one that is busy with somebody else's connection")}
-	ended, err := r.endAndWait(c)
-	if err != nil {
-		return err
-	}
-	if !ended || time.Duration(r.until-r.clk.mono()) < askVersionLeft {
-		return quiet
-	}
-	answered, err := r.askVersion()
-	if err != nil {
-		if err.Reason == ReasonCancelled {
-			return err
-		}
-		return quiet
-	}
-	if !answered {
-		return quiet
-	}
-	now, err := r.layout()
-	if err != nil {
-		return err
-	}
-	if now == tried {
-		return quiet
-	}
-	return nil
-}
-
-func versionRequest() []byte {
-	b := make([]byte, wire.TestHeaderLen)
-	_ = wire.PutVersionRequest(b) // can't fail: the buffer has the length
-	return b
-}
-
-// askVersion asks for the version on a connection of its own. It tells whether an
-// answer came.
-func (r *run) askVersion() (bool, *Error) {
-	o := bounceDial(r.job.Addr, r.m)
-	o.congestionControl = ""
-	c, err := r.open(PhaseHandshake, o)
-	if err != nil {
-		return false, err
-	}
-	buf := versionRequest()
-	if n, err := c.send(buf, r.clk.mono(), r.until); err != nil {
-		r.giveUp(c, ending{connected: true, pending: buf[n:]})
-		return false, r.fail(err, ReasonSilent)
-	}
-	patience := min(r.until, r.clk.mono()+int64(r.p.opts.Bounds.FirstReply))
-	n, rerr := c.recv(buf[:wire.AckLen], wire.AckLen, r.clk.mono(), patience)
-	ack, aerr := wire.DecodeAck(buf[:n])
-	if rerr != nil || aerr != nil {
-		r.logf("no ack to a version request: %v", errors.Join(rerr, aerr))
-		r.giveUp(c, ending{connected: true})
-		if rerr == errCancelled {
-			return false, r.fail(rerr, ReasonSilent)
-		}
-		return false, nil
-	}
-	r.learn(ack.Version)
-	_, err = r.endAndWait(c)
-	return true, err
 }

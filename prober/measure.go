@@ -136,7 +136,7 @@ func samplesFor(m *config.Module, duration time.Duration) int {
 		if duration == 0 {
 			duration = m.Timeout
 		}
-		n = min(n, (int(duration/m.Period)+2)*m.Burst)
+		n = int(min(int64(n), (int64(duration/m.Period)+2)*int64(m.Burst)))
 	}
 	return n
 }

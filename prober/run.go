@@ -2,10 +2,7 @@ package prober
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"syscall"
 	"time"
 
 	"github.com/bounceback-exporter/bounceback_exporter/config"
@@ -188,7 +185,7 @@ func (r *run) open(ph Phase, o dialOptions) (*conn, *Error) {
 	r.enter(ph)
 	c, err := startConn(r.clk, r.stop, o)
 	if err != nil {
-		return nil, r.fail(err, ReasonConnectUnreachable)
+		return nil, r.connectError(err)
 	}
 	r.p.track(c)
 	if err := c.awaitConnect(r.until); err != nil {
@@ -200,7 +197,7 @@ func (r *run) open(ph Phase, o dialOptions) (*conn, *Error) {
 			r.p.untrack(c)
 			c.close()
 		}
-		return nil, r.fail(err, ReasonConnectTimeout)
+		return nil, r.connectError(err)
 	}
 	return c, nil
 }
@@ -248,67 +245,6 @@ func (r *run) endAndWait(c *conn) (bool, *Error) {
 	}
 }
 
-func (r *run) ctxError() error {
-	if errors.Is(context.Cause(r.ctx), context.DeadlineExceeded) {
-		return errDeadline
-	}
-	return errCancelled
-}
-
-// waitError is the end of a wait before anything was sent.
-func (r *run) waitError(what string, err error) *Error {
-	reason := ReasonBusy
-	if !errors.Is(err, context.DeadlineExceeded) {
-		reason = ReasonCancelled
-	}
-	return &Error{PhaseWait, reason, fmt.Errorf("waited %s: %w", what, err)}
-}
-
-// fail makes an *Error of what a lower room returned. late is the reason if the
-// deadline came; other errors tell their reason themselves.
-func (r *run) fail(err error, late Reason) *Error {
-	if err == errCancelled && errors.Is(r.ctxError(), errDeadline) {
-		err = errDeadline // the context's own deadline wakes the canceller too
-	}
-	return &Error{r.phase, r.reason(err, late), err}
-}
-
-func (r *run) reason(err error, late Reason) Reason {
-	var (
-		local       *localError
-		unsupported *unsupportedError
-	)
-	replied := r.res.First != nil
-	switch {
-	case errors.Is(err, errCancelled):
-		return ReasonCancelled
-	case errors.Is(err, errDeadline), errors.Is(err, syscall.ETIMEDOUT):
-		return late
-	case errors.As(err, &unsupported):
-		return ReasonUnsupported
-	case errors.As(err, &local), errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
-		return ReasonLocalLimit
-	case errors.Is(err, io.EOF):
-		return ReasonClosedEarly
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return ReasonConnectRefused
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		switch {
-		case r.phase == PhaseConnect:
-			return ReasonConnectRefused
-		case replied:
-			return ReasonClosedEarly
-		}
-		return ReasonReset
-	case errors.Is(err, errUnasked):
-		return ReasonBadReply
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
-		errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EINVAL):
-		return ReasonConnectUnreachable
-	}
-	return late
-}
-
 func peerVersion(v wire.Version) peers.Version {
 	return peers.Version{Upper: v.Upper, Lower: v.Lower, Patch: v.Patch, Stage: v.Stage}
 }
@@ -318,9 +254,13 @@ func wireVersion(v peers.Version) wire.Version {
 }
 
 // learn notes what the server said it is.
-func (r *run) learn(v wire.Version) {
+func (r *run) learn(v wire.Version) *Error {
+	if v.Upper != 2 {
+		return &Error{r.phase, ReasonBadReply, fmt.Errorf("the server says that it is iperf %s, which can't be in an iperf 2 protocol", v)}
+	}
 	r.version, r.known = v, true
 	r.res.Peer.Version = Some(v)
 	r.p.opts.Peers.Learn(r.job.Addr, peerVersion(v))
 	r.logf("the server is iperf %s", v)
+	return nil
 }
