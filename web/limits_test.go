@@ -157,6 +157,7 @@ func TestAdmissionPassesOverAFullServerOnly(t *testing.T) {
 		synctest.Wait()
 		enter("third of A", addr(1))
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if want := []string{"B", "first of A", "second of A", "third of A"}; !slices.Equal(got, want) {
 			t.Errorf("got %v; want %v", got, want)
 		}
