@@ -136,7 +136,7 @@ func (c *conn) download(t *wire.TestRequest) error {
 		limit = min(limit, t.Duration)
 	}
 	c.setDeadline(limit + loadGrace)
-	s := newSource(c, t, time.Now().Add(limit))
+	s := newSource(c, t, limit)
 	var sendErr, receiveErr error
 	if t.Direction == wire.Both {
 		var sending sync.WaitGroup

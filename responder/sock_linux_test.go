@@ -119,7 +119,7 @@ func TestTOSOnTheWire(t *testing.T) {
 				}
 				end(t, c)
 			}
-			c := load(t, addr, loadHeader(t, wire.TestHeader{Direction: wire.Down, TOS: 0x88}))
+			c := load(t, addr, loadHeader(t, wire.TestHeader{Direction: wire.Down, TOS: 0x88, Duration: 300 * time.Millisecond}))
 			if got := markOfData(t, fd, c); got != 0x88 {
 				t.Errorf("load: %#x, want 0x88", got)
 			}

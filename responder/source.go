@@ -32,8 +32,9 @@ type source struct {
 	start  wire.Stamp
 }
 
-func newSource(c *conn, t *wire.TestRequest, end time.Time) *source {
-	s := &source{c: c, end: end, bytes: -1, rate: t.Rate, framed: t.TripTimes, both: t.Direction == wire.Both}
+// newSource makes a source that sends for at most limit from now on.
+func newSource(c *conn, t *wire.TestRequest, limit time.Duration) *source {
+	s := &source{c: c, bytes: -1, rate: t.Rate, framed: t.TripTimes, both: t.Direction == wire.Both}
 	size := wire.MaxSize
 	if t.WriteSize > 0 && t.WriteSize < uint32(size) {
 		size = max(int(t.WriteSize), minWrite)
@@ -54,6 +55,7 @@ func newSource(c *conn, t *wire.TestRequest, end time.Time) *source {
 		low = int(t.LowWater)
 	}
 	_ = setLowWater(c.nc, low) // without it the load only ends a little later
+	s.end = time.Now().Add(limit)
 	return s
 }
 

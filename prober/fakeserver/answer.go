@@ -16,6 +16,9 @@ func (p *peer) act(first, requests <-chan []byte) {
 	if !ok {
 		return
 	}
+	if p.script.Load != nil && !isBounce(msg) {
+		p.script = *p.script.Load
+	}
 	switch p.script.Mode {
 	case HTTP:
 		p.write([]byte(httpAnswer))
@@ -34,7 +37,7 @@ func (p *peer) act(first, requests <-chan []byte) {
 		return
 	}
 	if !isBounce(msg) {
-		p.sendAck(msg, nil)
+		p.load(msg)
 		return
 	}
 	layout, answered := p.layoutOf(msg)
@@ -60,6 +63,24 @@ func (p *peer) layoutOf(b []byte) (wire.Layout, bool) {
 		return wire.LayoutC, true
 	}
 	return wire.LayoutA, p.script.Layout == 0
+}
+
+// load answers a test header: with the ack it asks for, and with data.
+func (p *peer) load(msg []byte) {
+	if !p.sendAck(msg, nil) || p.script.LoadBytes == 0 || p.script.Mode == Sink {
+		return
+	}
+	t, err := wire.DecodeTestRequest(msg)
+	if err != nil || t.Direction == wire.Up {
+		return
+	}
+	data := make([]byte, p.script.LoadBytes)
+	for i := range data {
+		data[i] = '0' + byte(i%10)
+	}
+	if p.send(1, data) {
+		p.conn.CloseWrite()
+	}
 }
 
 func (p *peer) bounce(l wire.Layout, first []byte, requests <-chan []byte) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -231,31 +232,150 @@ func TestAckModes(t *testing.T) {
 	}
 }
 
-// Bytes, a FIN and an RST pass through a relay; a pause holds bytes back.
-func TestRelay(t *testing.T) {
-	s := Start(t, Script{})
-	r := StartRelay(t, s.Addr(), RelayOptions{PauseUpAfter: 30})
-	c := dial(t, r.Addr().String())
-	send(t, c, request(t, 100, false))
-	time.Sleep(50 * time.Millisecond)
-	if up, down := r.Forwarded(); up != 30 || down != 0 {
-		t.Fatalf("forwarded %d up, %d down at the pause", up, down)
+// Edits change the one reply they are for, in the one way they are for.
+func TestEdits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(int, []byte) []byte
+		ok   func(reply []byte) bool
+		size int
+	}{
+		"id":        {WrongID(2), func(b []byte) bool { return b[8] == 0x80 && b[11] == 1 }, 100},
+		"word":      {WrongFirstWord(2, 0x30313233), func(b []byte) bool { return string(b[:4]) == "0123" }, 100},
+		"size":      {WrongSizeField(2, 7), func(b []byte) bool { return b[7] == 7 && b[0] == 0 && b[1] == 0x80 }, 100},
+		"unfilled":  {UnfilledStamps(2, wire.LayoutC), func(b []byte) bool { return b[28] == 0xff && b[43] == 0xff && b[44] == 0 }, 100},
+		"micros":    {InvalidMicroseconds(2, wire.LayoutC), func(b []byte) bool { return bytes.Equal(b[40:44], []byte{0, 0x0f, 0x42, 0x40}) }, 100},
+		"shorter":   {Shorten(2, 10), func([]byte) bool { return true }, 90},
+		"longer":    {Lengthen(2, 10), func([]byte) bool { return true }, 110},
+		"to naught": {Shorten(2, 1000), func([]byte) bool { return true }, 0},
+	} {
+		s := Start(t, Script{Edit: tc.edit})
+		c := dial(t, s.Addr().String())
+		for n := 1; n <= 3; n++ {
+			send(t, c, request(t, 100, false))
+			if n != 2 {
+				wantReply(t, read(t, c, 100))
+				continue
+			}
+			b := read(t, c, tc.size)
+			if !tc.ok(b) {
+				t.Errorf("%s: %x", name, b)
+			}
+			if tc.size == 0 {
+				break
+			}
+		}
+		c.CloseWrite()
+		if tc.size > 0 {
+			if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+				t.Errorf("%s: at the end %x, %v", name, b, err)
+			}
+		}
 	}
-	r.ResumeUp()
+}
+
+// A slow reply comes byte by byte from its place on; a delay comes before it.
+func TestSlow(t *testing.T) {
+	s := Start(t, Script{
+		ByteDelay: 5 * time.Millisecond, Fault: Fault{Action: SlowFrom, Reply: 1, Byte: 80},
+		Delay: func(n int) time.Duration { return 50 * time.Millisecond },
+	})
+	c := dial(t, s.Addr().String())
+	begin := time.Now()
+	send(t, c, request(t, 100, false))
+	read(t, c, 1)
+	if d := time.Since(begin); d < 50*time.Millisecond {
+		t.Errorf("first byte after %s", d)
+	}
+	begin = time.Now()
+	read(t, c, 99)
+	if d := time.Since(begin); d < 90*time.Millisecond {
+		t.Errorf("20 slow bytes in %s", d)
+	}
+}
+
+// Load connections may have a script of their own, with data and faults in it.
+func TestLoadScript(t *testing.T) {
+	header := func(d wire.Direction, ack bool) []byte {
+		b := make([]byte, wire.TestHeaderLen)
+		if err := (&wire.TestHeader{Direction: d, Ack: ack, Duration: time.Second}).Put(b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	s := Start(t, Script{Load: &Script{LoadBytes: 1000, Fault: Fault{Action: HalfClose, Reply: 1, Byte: 600}}})
+	c := dial(t, s.Addr().String())
+	send(t, c, request(t, 100, false))
+	wantReply(t, read(t, c, 100))
+	for d, want := range map[wire.Direction]int{wire.Up: 0, wire.Down: 600, wire.Both: 600} {
+		c := dial(t, s.Addr().String())
+		send(t, c, header(d, true))
+		if !wire.IsAck(read(t, c, wire.AckLen)) {
+			t.Error("no ack")
+		}
+		if d == wire.Up {
+			c.CloseWrite()
+		}
+		if b, err := io.ReadAll(c); len(b) != want || err != nil {
+			t.Errorf("%s: %d bytes, %v, want %d", d, len(b), err, want)
+		}
+		c.Close()
+	}
+	silent := Start(t, Script{Load: &Script{Mode: Silent}})
+	c = dial(t, silent.Addr().String())
+	send(t, c, header(wire.Up, true))
+	c.CloseWrite()
+	if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
+		t.Errorf("silent: %x, %v", b, err)
+	}
+	if j := silent.WaitEnded(t, 1, time.Second)[0]; j.IsBounce() || !j.FirstComplete || j.Received != 60 {
+		t.Errorf("%+v", j)
+	}
+	if j := s.Journal()[0]; !j.IsBounce() {
+		t.Errorf("%+v", j)
+	}
+}
+
+// Each connection may have its own script; layouts that the script does not know are
+// swallowed; the clock may be off.
+func TestPerConnection(t *testing.T) {
+	s := Start(t, Script{PerConnection: func(i int) Script {
+		if i == 0 {
+			return Script{Layout: wire.LayoutA, Version: wire.V2_1_7}
+		}
+		return Script{Layout: wire.LayoutB, ClockOffset: time.Hour}
+	}})
+	c := dial(t, s.Addr().String())
+	send(t, c, request(t, 100, true))
+	c.CloseWrite()
+	b, err := io.ReadAll(c)
+	if a, aerr := wire.DecodeAck(b); err != nil || aerr != nil || a.Version != wire.V2_1_7 || len(b) != 28 {
+		t.Errorf("%x, %v, %v", b, err, aerr)
+	}
+	c = dial(t, s.Addr().String())
+	send(t, c, request(t, 100, false))
+	_, receive, _, err := wire.LayoutB.Stamps(read(t, c, 100))
+	if off := time.Until(time.Unix(0, receive.UnixNano())); err != nil || off < 59*time.Minute {
+		t.Errorf("the clock is off by %s, %v", off, err)
+	}
+}
+
+// A peer that never closes holds its end until the test's own.
+func TestNeverClose(t *testing.T) {
+	s := Start(t, Script{NeverClose: true})
+	c := dial(t, s.Addr().String())
+	send(t, c, request(t, 100, false))
 	wantReply(t, read(t, c, 100))
 	c.CloseWrite()
-	if b, err := io.ReadAll(c); err != nil || len(b) > 0 {
-		t.Fatalf("after the FIN: %x, %v", b, err)
+	c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after the FIN: %v", err)
 	}
-	if j := s.WaitEnded(t, 1, time.Second); j[0].End != FIN || j[0].Received != 100 {
-		t.Errorf("journal %+v", j[0])
+	if j := s.Journal()[0]; j.End != FIN || !j.Closed.IsZero() {
+		t.Errorf("%+v", j)
 	}
-	c = dial(t, r.Addr().String())
-	send(t, c, request(t, 100, false))
-	wantReply(t, read(t, c, 100))
-	c.SetLinger(0)
-	c.Close()
-	if j := s.WaitEnded(t, 2, time.Second); j[1].End != RST {
-		t.Errorf("journal %+v", j[1])
+	s.Close()
+	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("after Close: %v", err)
 	}
 }

@@ -51,6 +51,9 @@ type Conn struct {
 	Closed time.Time
 }
 
+// IsBounce tells a bounce connection from a load or a version request.
+func (c Conn) IsBounce() bool { return len(c.First) >= 4 && isBounce(c.First) }
+
 type record struct {
 	mu sync.Mutex
 	c  Conn

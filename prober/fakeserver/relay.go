@@ -21,8 +21,8 @@ type RelayOptions struct {
 	// PauseUpAfter and PauseDownAfter pause a direction when so many bytes of a
 	// connection were forwarded, until Resume; 0: never.
 	PauseUpAfter, PauseDownAfter int64
-	// SmallBuffers makes the relay's receive buffers small, so that a sender
-	// notices slowness soon.
+	// SmallBuffers makes the relay's receive buffers small on both sides, so that a
+	// sender notices slowness soon (Linux only).
 	SmallBuffers bool
 }
 
@@ -109,6 +109,9 @@ func (r *Relay) serve(client *net.TCPConn) {
 	defer client.Close()
 	d := net.Dialer{KeepAlive: -1}
 	d.SetMultipathTCP(false)
+	if r.opts.SmallBuffers {
+		d.Control = smallReceiveBuffer
+	}
 	c, err := d.DialContext(r.ctx, "tcp", r.target.String())
 	if err != nil {
 		client.SetLinger(0)

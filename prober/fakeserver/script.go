@@ -10,8 +10,9 @@ import (
 // Mode is what kind of peer this is.
 type Mode uint8
 
-// Modes of a peer. All but NeverReads and AcceptClose and AcceptReset go on
-// reading until the client's end, so that the journal shows it.
+// Modes of a peer. All but NeverReads, AcceptClose and AcceptReset go on reading
+// until the client's end, so that the journal shows it; NeverReads shows it too, but
+// on Linux only.
 const (
 	Bounce      Mode = iota // answers; faults apply to its answers
 	Silent                  // accepts and reads, but never answers
@@ -70,6 +71,10 @@ type Script struct {
 	// fields are then unused.
 	PerConnection func(i int) Script
 
+	// Load, if set, is the script of connections that begin with a test header: load
+	// streams and version requests.
+	Load *Script
+
 	Mode Mode
 	// Layout whose start bit is answered, others are swallowed. 0: all of them.
 	Layout wire.Layout
@@ -92,6 +97,9 @@ type Script struct {
 	// ByteDelay is the pause after each byte of SlowFrom; 0: one second.
 	ByteDelay time.Duration
 	Fault     Fault
+	// LoadBytes are sent, as reply 1, where a test header asks for data (down or
+	// both), and then a FIN; 0: nothing is sent, and no FIN before the client's.
+	LoadBytes int
 	// NeverClose keeps the socket open, without answering, after the client's FIN.
 	NeverClose bool
 	// CloseDelay is the pause between the client's FIN and ours.
