@@ -76,7 +76,14 @@ func (c *conn) account(err error) {
 	case isReset(err):
 		n.resets.Add(1)
 	}
-	c.r.opts.Logger.Debug("connection ended", "client", c.address, "how", err, "evicted", c.evicted.Load())
+	how := "FIN"
+	switch {
+	case c.evicted.Load():
+		how = "gave way"
+	case err != nil && !errors.Is(err, io.EOF):
+		how = err.Error()
+	}
+	c.r.opts.Logger.Debug("connection ended", "client", c.address, "how", how)
 }
 
 // first reads the first message and does what it asks for. It returns nil or an

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
 )
 
 // start serves on a free loopback port until the test ends.
@@ -72,18 +74,28 @@ var complaint = regexp.MustCompile(`(?i)warn|error|fail|timeout|reset|refused|in
 // summary is a bounce line of the client: count=avg/min/max/stdev.
 var summary = regexp.MustCompile(`(?m)^\[ +(\d+)\] 0\.0+-\d+\.\d+ sec .* (\d+)=([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms`)
 
-// bounced is the final count of each bounce connection of a client's output.
-func bounced(t *testing.T, out string) map[string]int {
+// bounces is what the client says in the end of one connection.
+type bounces struct {
+	count int
+	least float64 // ms
+}
+
+// bounced is that of each bounce connection of a client's output.
+func bounced(t *testing.T, out string) map[string]bounces {
 	t.Helper()
-	n := map[string]int{}
+	all := map[string]bounces{}
 	for _, m := range summary.FindAllStringSubmatch(out, -1) {
 		count, err := strconv.Atoi(m[2])
 		if err != nil {
 			t.Fatal(err)
 		}
-		n[m[1]] = count // the last line of a connection is its final one
+		least, err := strconv.ParseFloat(m[4], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[m[1]] = bounces{count, least} // the last line of a connection is its final one
 	}
-	return n
+	return all
 }
 
 // Stock clients run against the responder without a complaint, exit 0, and agree
@@ -96,12 +108,17 @@ func TestStockClients(t *testing.T) {
 		loads uint64
 		up    bool // the load sends, receives
 		down  bool
-		want  string // regexp in the output
+		want  string  // regexp in the output
+		least float64 // RTT, ms
+		as    *Emulation
 	}{
 		{args: "", conns: 1},
+		{args: "--bounceback-hold 20", conns: 1, least: 20, as: &Emulation{Version: wire.V2_1_8}},
+		{args: "--trip-times", conns: 1, want: `OWD Delays`, as: &Emulation{Version: wire.V2_1_9}},
+		{args: "", conns: 1, as: &Emulation{NoAck: true}},
 		{args: "--trip-times", conns: 1, want: `OWD Delays \(ms\) Cnt=\d+ To=`},
-		{args: "--bounceback-hold 20", conns: 1},
-		{args: "-S 0x20", conns: 1},
+		{args: "--bounceback-hold 20", conns: 1, least: 20},
+		{args: "-S 0x20", conns: 1, want: `tos rx/tx=0x20/0x20`},
 		{args: "--bounceback-no-quickack", conns: 1},
 		{args: "-l 68", conns: 1},
 		{args: "-l 131072", conns: 1},
@@ -117,7 +134,7 @@ func TestStockClients(t *testing.T) {
 		{args: "--bounceback-congest --trip-times", conns: 1, loads: 1, up: true, down: true},
 	} {
 		t.Run(strings.TrimSpace("bounceback "+tc.args), func(t *testing.T) {
-			r, addr := start(t, Options{})
+			r, addr := start(t, Options{Emulate: tc.as})
 			out := runIperf(t, path, addr, append([]string{"--bounceback"}, strings.Fields(tc.args)...)...)
 			if c := complaint.FindString(out); c != "" {
 				t.Errorf("the client says %q", c)
@@ -127,8 +144,11 @@ func TestStockClients(t *testing.T) {
 			}
 			s := settled(t, r)
 			total := 0
-			for _, n := range bounced(t, out) {
-				total += n
+			for _, b := range bounced(t, out) {
+				total += b.count
+				if b.least < tc.least {
+					t.Errorf("a round trip of %g ms with a hold of %g", b.least, tc.least)
+				}
 			}
 			// A client may send one request more than it reads the reply of.
 			if got := int(s.Bounces); got < total || got > total+tc.conns || total < 10*tc.conns {

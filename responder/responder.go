@@ -96,8 +96,12 @@ func (r *Responder) Close() error {
 }
 
 func (r *Responder) accept(ctx context.Context, ln net.Listener, conns *sync.WaitGroup) error {
-	const longest = time.Second
+	const (
+		longest = time.Second
+		warn    = 10 * time.Second // apart
+	)
 	var pause time.Duration
+	var warned time.Time
 	for {
 		nc, err := ln.Accept()
 		if err == nil {
@@ -117,7 +121,10 @@ func (r *Responder) accept(ctx context.Context, ln net.Listener, conns *sync.Wai
 		// connected go on.
 		r.count.acceptErrors.Add(1)
 		pause = min(max(2*pause, 5*time.Millisecond), longest)
-		r.opts.Logger.Warn("accepting a connection failed, will try again", "err", err, "in", pause)
+		if time.Since(warned) > warn {
+			warned = time.Now()
+			r.opts.Logger.Warn("accepting a connection failed, trying again", "err", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
