@@ -63,7 +63,10 @@ func probe(r *rand.Rand, n int, d draws) *prober.Result {
 		Timeout: 9500 * time.Millisecond, Elapsed: 2 * time.Second,
 		RequestBytes: 100, ReplyBytes: 100,
 		Windows: []prober.Window{w},
-		Clock:   &prober.Clock{LowerBound: -time.Millisecond, UpperBound: time.Millisecond, Step: prober.Some(time.Duration(0))},
+		Clock: &prober.Clock{
+			LowerBound: -time.Millisecond, UpperBound: time.Millisecond, Step: prober.Some(time.Duration(0)),
+			Synchronized: prober.Some(true), EstimatedError: prober.Some(20 * time.Microsecond),
+		},
 	}
 	if n > 0 {
 		first := w.Samples[0]
