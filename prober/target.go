@@ -91,6 +91,9 @@ func ParseTarget(s string) (Target, error) {
 		if a.Is4In6() && a.Zone() != "" {
 			return fail("an IPv4 address has no zone")
 		}
+		if !isZone(a.Zone()) {
+			return fail("a zone is the name or number of an interface")
+		}
 		return t, nil
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -100,6 +103,14 @@ func ParseTarget(s string) (Target, error) {
 		return fail(why)
 	}
 	return t, nil
+}
+
+// isZone tells whether a zone, where there is one, can name an interface: the
+// kernel takes nearly every byte, but what would have to be quoted is of no use.
+func isZone(zone string) bool {
+	return strings.IndexFunc(zone, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("[]:/%", r)
+	}) < 0
 }
 
 // badName says what keeps a host from being a DNS name; "" if nothing does.
