@@ -168,6 +168,7 @@ func (h *Handler) stop(servers []*http.Server, callOff context.CancelFunc, finis
 		}
 		waiting, cancel := context.WithTimeout(ctx, o.Bounds.Background)
 		defer cancel()
+		h.loads.idle(waiting)
 		if err := h.background.Wait(waiting); err != nil {
 			h.logger.Warn("connections are still being ended in the background; half-closing them",
 				"connections", h.background.DrainsInFlight())

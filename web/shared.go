@@ -271,6 +271,27 @@ func (l *loads) keep(module func(hash string) bool) {
 	}
 }
 
+// idle waits until no test is running any more, or for ctx. A test that was called
+// off still has connections to end, and nobody else waits for that.
+func (l *loads) idle(ctx context.Context) {
+	for {
+		l.mu.Lock()
+		var r *loadRun
+		for _, r = range l.running {
+			break
+		}
+		l.mu.Unlock()
+		if r == nil {
+			return
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // resultBytes estimates the memory of a result: its samples, and a little.
 func resultBytes(r *prober.Result) int {
 	const sample, row, rest = 80, 256, 8 << 10
