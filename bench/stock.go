@@ -1,0 +1,34 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// stockLine is the client's last interval line of 2.1.8 and 2.1.9:
+// BB cnt=avg/min/max/stdev in ms, then retries, cwnd/RTT and the bounces per
+// second, which iperf counts as count / sum of RTTs.
+const stockLine = `(\d+)=([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms\s+\d+\s+\S+ us\s+([\d.]+) rps`
+
+// parseStock reads the report of a stock client. iperf bins RTTs by 100 us, so
+// there is no median and no 99th percentile to compare below that.
+func parseStock(out []byte, process time.Duration) (measured, error) {
+	all := regexp.MustCompile(stockLine).FindAllSubmatch(out, -1)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no bounceback line in what iperf printed:\n%s", out)
+	}
+	last := all[len(all)-1]
+	n, err := strconv.Atoi(string(last[1]))
+	if err != nil || n == 0 {
+		return nil, fmt.Errorf("%q is no count of bounces", last[1])
+	}
+	rps, err := strconv.ParseFloat(string(last[6]), 64)
+	if err != nil || rps == 0 {
+		return nil, fmt.Errorf("%q is no rate", last[6])
+	}
+	return measured{figMean: 1e6 / rps, figRate: rps, figAllCPU: us(process) / float64(n)}, nil
+}
