@@ -19,7 +19,6 @@ type options struct {
 	count     int
 	size      int
 	hold      time.Duration
-	seconds   int
 	serverCPU int
 	clientCPU int
 	nice      int

@@ -28,7 +28,7 @@ func (s series) of(fig string) []float64 {
 // alike drops out.
 func (s series) ratios(fig string, ref series) []float64 {
 	a, b := s.of(fig), ref.of(fig)
-	if len(a) != len(b) {
+	if len(a) == 0 || len(a) != len(b) {
 		return nil
 	}
 	r := make([]float64, len(a))
