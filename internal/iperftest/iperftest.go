@@ -41,10 +41,13 @@ type Server struct {
 // namespace or in front of a wrapper such as faketime.
 type Wrap func(name string, args ...string) *exec.Cmd
 
+// Direct wraps a command in nothing.
+func Direct(name string, args ...string) *exec.Cmd { return exec.Command(name, args...) }
+
 // Start runs iperf -s with args on a free port of 127.0.0.1.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return StartAt(t, exec.Command, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), FreePort(t)), args...)
+	return StartAt(t, Direct, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), FreePort(t)), args...)
 }
 
 // StartAt runs iperf -s through wrap on addr's port; addr is where a client will
@@ -153,10 +156,32 @@ func tail(s string) string {
 	return s
 }
 
-// CloseWaits is the number of the server's sockets in CLOSE_WAIT on its port.
+// CloseWaits is the number of sockets in CLOSE_WAIT on the server's port, of
+// either side.
 func (s *Server) CloseWaits() int { return SocketsIn(s.t, s.Addr.Port(), closeWait) }
 
-const closeWait = "08" // TCP_CLOSE_WAIT in /proc/net/tcp
+// States of a socket in /proc/net/tcp.
+const (
+	closeWait = "08"
+	listen    = "0A"
+)
+
+// CheckNoCloseWait fails the test if, after within, there is still a socket of
+// either side on the server's port that has seen the other side's end but has not
+// ended itself.
+func (s *Server) CheckNoCloseWait(within time.Duration) {
+	s.t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		n := s.CloseWaits()
+		if n == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Errorf("%d sockets in CLOSE_WAIT after %v", n, within)
+			return
+		}
+	}
+}
 
 // SocketsIn counts this namespace's TCP sockets whose local or remote port is
 // port and whose state is the hexadecimal one of /proc/net/tcp.
