@@ -115,5 +115,9 @@ func (l *loop) run(w *Window, s stretch) error {
 			l.rows.add(l.c, &b)
 		}
 	}
+	if l.period > 0 && got > 0 && got < s.count && tick < s.end {
+		// The time was over during a burst: the ticks that passed meanwhile count too.
+		w.SkippedTicks += int((s.end - 1 - tick) / l.period)
+	}
 	return nil
 }
