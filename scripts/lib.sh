@@ -2,6 +2,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# Without this a clone that belongs to somebody else, or a missing git, fails builds.
+export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
+
 step() { printf '\n=== %s\n' "$*"; }
 note() { printf -- '--- %s\n' "$*"; }
 die() {
