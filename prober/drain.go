@@ -26,13 +26,18 @@ type ending struct {
 	// extra is how long the peer keeps sending by its own clock, for a load: its
 	// bytes are not read before that time is over.
 	extra time.Duration
+	much  bool // of a load that the peer sends: socket buffers hold megabytes
 	// done is called when the connection has ended.
 	done func(clean bool)
 }
 
-// drainBytes is how much is read while waiting for the peer's FIN; a peer that
-// has more to say is closed on, which after our FIN is harmless.
-const drainBytes = 256 << 20
+// How much is read while waiting for the peer's FIN: more than a reply, and more
+// than the buffers of a load. A peer that has more to say is closed on, which
+// after our FIN is harmless.
+const (
+	drainReply = 1 << 20
+	drainLoad  = 256 << 20
+)
 
 // end finishes a connection in the background.
 func (p *Prober) end(c *conn, e ending) {
@@ -90,8 +95,12 @@ func (p *Prober) finish(c *conn, e ending, d *peers.Drain) bool {
 		time.Sleep(e.extra)
 	}
 	_ = b.SetDeadline(time.Now().Add(e.hold + p.opts.Bounds.Drain))
-	n, err := io.CopyBuffer(io.Discard, io.LimitReader(readerOnly{b}, drainBytes), make([]byte, 16<<10))
-	if errors.Is(err, os.ErrDeadlineExceeded) || n == drainBytes {
+	limit := int64(drainReply)
+	if e.much {
+		limit = drainLoad
+	}
+	n, err := io.CopyBuffer(io.Discard, io.LimitReader(readerOnly{b}, limit), make([]byte, 16<<10))
+	if errors.Is(err, os.ErrDeadlineExceeded) || n == limit {
 		clean = false
 	}
 	return clean

@@ -65,8 +65,10 @@ func (r *run) connectError(err error) *Error {
 		reason = ReasonUnsupported
 	case isLocal(err):
 		reason = ReasonLocalLimit
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, syscall.ECONNREFUSED):
 		reason = ReasonConnectRefused
+	case errors.Is(err, syscall.ECONNRESET):
+		reason = ReasonReset // right after it was established
 	}
 	return &Error{r.phase, reason, err}
 }

@@ -213,7 +213,7 @@ func (ld *load) end() {
 
 func (ld *load) endStream(s *loadStream, pending []byte, also func()) {
 	r := ld.r
-	e := ending{addr: r.job.Addr, connected: true, pending: pending, hold: loadPatience, apart: also == nil && r.gap() > 0}
+	e := ending{addr: r.job.Addr, connected: true, pending: pending, hold: loadPatience, much: s.reads, apart: also == nil && r.gap() > 0}
 	if s.reads {
 		e.extra = time.Duration(s.ends - r.clk.mono())
 	}
