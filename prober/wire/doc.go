@@ -1,6 +1,7 @@
 // Package wire is iperf 2's bytes: the bounce message in its three layouts,
-// the acknowledgement in which a server tells its version, and the test header
-// that starts a load stream or a version request.
+// the acknowledgement in which a server tells its version, the test header that
+// starts a load stream or a version request, and the bursts of loads with
+// trip-times.
 //
 // The package is pure. It has no sockets, no clock and no logger, it encodes
 // into buffers it is given and allocates nothing while doing so. All integers
