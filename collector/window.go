@@ -65,9 +65,8 @@ func (b *builder) window(r *prober.Result, w *prober.Window, v *values) {
 		b.duration(famServerDwellMax, s.Max, load)
 	}
 	if late := v.valid(plausibleLateness); len(late) > 0 {
-		slices.Sort(late)
-		b.duration(famReceiveLateness, late[len(late)-1], load)
-		b.duration(famReceiveLatenessP99, stats.Quantile(late, 0.99), load)
+		b.duration(famReceiveLateness, slices.Max(late), load)
+		b.duration(famReceiveLatenessP99, stats.QuantileOf(late, 0.99), load)
 	}
 	if r.OWDValid() {
 		b.oneWay(r, w, v)
@@ -118,8 +117,7 @@ func (b *builder) hold(r *prober.Result) {
 	if len(dwell) == 0 {
 		return
 	}
-	slices.Sort(dwell)
-	b.truth(famHoldHonored, stats.Quantile(dwell, 0.5) >= r.Module.Hold-time.Microsecond, nil)
+	b.truth(famHoldHonored, stats.QuantileOf(dwell, 0.5) >= r.Module.Hold-time.Microsecond, nil)
 }
 
 // values extracts one measure after the other from a window's samples; each use

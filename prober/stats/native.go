@@ -63,7 +63,7 @@ func BinNative(values []time.Duration, schema int32, zeroThreshold float64, maxB
 	}
 	var x indexer
 	x.init(h.Schema)
-	threshold := thresholdOf(zeroThreshold)
+	threshold := max(longestWithin(zeroThreshold), 0)
 	pos, neg := newTallies(values, threshold, &x)
 	for _, v := range values {
 		switch {
@@ -92,18 +92,6 @@ func seconds(d time.Duration) float64 { return float64(d) / 1e9 }
 type tally struct {
 	lowest int
 	counts []int64
-}
-
-// thresholdOf is the longest duration that is not above a threshold in seconds.
-func thresholdOf(zeroThreshold float64) time.Duration {
-	if !(zeroThreshold > 0) {
-		return 0
-	}
-	d := toDuration(zeroThreshold * 1e9)
-	for d > 0 && seconds(d) > zeroThreshold {
-		d--
-	}
-	return d
 }
 
 // newTallies sets aside what the values need: from the bucket of the smallest to

@@ -149,6 +149,32 @@ func TestBinClassic(t *testing.T) {
 	if got, want := BinClassic(values, bounds), []uint64{2, 4, 6, 8, 8}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	// As many values as bounds, at them and next to them, one bound more each time.
+	for n := range 40 {
+		var bounds []float64
+		var values []time.Duration
+		for i := range n {
+			bounds = append(bounds, float64(i*i)*0.0001-0.01)
+			d := time.Duration(math.Round(bounds[i] * 1e9))
+			values = append(values, d-1, d, d+1)
+		}
+		for i, got := range BinClassic(values, bounds) {
+			var want uint64
+			for _, v := range values {
+				if float64(v)/1e9 <= bounds[i] {
+					want++
+				}
+			}
+			if got != want {
+				t.Errorf("%d bounds: %d values up to %v, want %d", n, got, bounds[i], want)
+			}
+		}
+	}
+	for bound, want := range map[float64]uint64{math.Inf(1): 3, 1e300: 3, 0: 2} {
+		if got := BinClassic([]time.Duration{math.MinInt64 + 1, 0, math.MaxInt64}, []float64{bound}); got[0] != want {
+			t.Errorf("up to %v there are %d, want %d", bound, got[0], want)
+		}
+	}
 	if got := BinClassic(values, nil); len(got) != 0 {
 		t.Errorf("no bounds, but %v", got)
 	}
@@ -187,6 +213,12 @@ func BenchmarkBinNative(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				BinNative(values, 4, 1.0/(1<<20), 256)
+			}
+		})
+		b.Run("classic "+name, func(b *testing.B) {
+			bounds := []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2}
+			for b.Loop() {
+				BinClassic(values, bounds)
 			}
 		})
 	}

@@ -150,6 +150,9 @@ func TestQuantile(t *testing.T) {
 		if got := Quantile(tt.sorted, tt.q); got != tt.want {
 			t.Errorf("Quantile of %d values at %v = %d, want %d", len(tt.sorted), tt.q, got, tt.want)
 		}
+		if got := QuantileOf(slices.Clone(tt.sorted), tt.q); got != tt.want {
+			t.Errorf("QuantileOf %d values at %v = %d, want %d", len(tt.sorted), tt.q, got, tt.want)
+		}
 	}
 }
 
@@ -164,6 +167,8 @@ func TestQuantileIsNearestRank(t *testing.T) {
 		}
 		slices.Sort(values)
 		thousandths := r.IntN(1001)
+		shuffled := slices.Clone(values)
+		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		v := Quantile(values, float64(thousandths)/1000)
 		notAbove, below := 0, 0
 		for _, w := range values {
@@ -176,6 +181,47 @@ func TestQuantileIsNearestRank(t *testing.T) {
 		}
 		if notAbove*1000 < thousandths*len(values) || below > 0 && below*1000 >= thousandths*len(values) {
 			t.Fatalf("quantile %d/1000 of %v is %d", thousandths, values, v)
+		}
+		if w := QuantileOf(shuffled, float64(thousandths)/1000); w != v {
+			t.Fatalf("quantile %d/1000 of %v is %d if sorted, %d if not", thousandths, values, v, w)
+		}
+		slices.Sort(shuffled)
+		if !slices.Equal(shuffled, values) {
+			t.Fatalf("values were lost: %v, before %v", shuffled, values)
+		}
+	}
+}
+
+func FuzzQuantileOf(f *testing.F) {
+	f.Add([]byte{3, 1, 2, 2, 9}, 0.5)
+	f.Add([]byte{0, 0, 0, 0}, 0.99)
+	f.Fuzz(func(t *testing.T, raw []byte, q float64) {
+		values := make([]time.Duration, len(raw))
+		for i, b := range raw {
+			values[i] = time.Duration(b)
+		}
+		got := QuantileOf(values, q)
+		slices.Sort(values)
+		if want := Quantile(values, q); got != want {
+			t.Errorf("%v at %v: %d, want %d", values, q, got, want)
+		}
+	})
+}
+
+// TestBadPivots: an order that defeats the choice of pivots costs a sort, and not
+// the square of the number of values.
+func TestBadPivots(t *testing.T) {
+	const n = 100000
+	values := make([]time.Duration, n)
+	// Pairs of the largest at both ends and in the middle, again and again.
+	for i := range values {
+		values[i] = time.Duration(min(i, n-i))
+	}
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	for _, q := range []float64{0, 0.5, 0.99, 1} {
+		if got, want := QuantileOf(slices.Clone(values), q), Quantile(sorted, q); got != want {
+			t.Errorf("quantile %v is %d, want %d", q, got, want)
 		}
 	}
 }
