@@ -54,13 +54,15 @@ need_go() {
 		need_packages golang-go ca-certificates || die "there is no Go, and it can't be installed from here; see the README"
 	fi
 	if ! go_works; then
-		local version arch dir
+		local version arch answer dir
 		version=$(cat go.mod test/*/go.mod | sed -n 's/^go \([0-9.]*\)$/\1/p' | sort -V | tail -n 1)
 		arch=$(go env GOHOSTARCH)
 		step "Fetching Go $version, because $(go version | cut -d' ' -f3) is too old for this module"
-		dir=$(cd "$(mktemp -d)" && echo 'module toolchain' >go.mod &&
-			go mod download -json "golang.org/toolchain@v0.0.1-go$version.linux-$arch" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
-		[ -n "$dir" ] || die "Go $version could not be fetched"
+		answer=$(cd "$(mktemp -d)" && echo 'module toolchain' >go.mod &&
+			go mod download -json "golang.org/toolchain@v0.0.1-go$version.linux-$arch") ||
+			die "Go $version could not be fetched: $answer"
+		dir=$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$answer")
+		[ -n "$dir" ] || die "Go $version could not be fetched: $answer"
 		chmod +x "$dir"/bin/* "$dir"/pkg/tool/*/*
 		PATH=$dir/bin:$PATH
 		go_works || die "the Go in $dir does not work"
