@@ -180,13 +180,18 @@ func (r *run) firstReply(c *conn, s *Sample, asked bool, connect time.Duration) 
 	}
 
 	patience := r.clk.mono() + int64(r.m.Hold+r.p.opts.Bounds.FirstReply+2*connect)
-	err := fill(4, min(r.until, patience))
-	switch {
-	case err == errDeadline && have == 0 && patience < r.until:
+	err := fill(1, min(r.until, patience))
+	if err == errDeadline && patience < r.until {
 		return nil, silent, nil
-	case err != nil && isIperf3(buf[:have], err):
-		return nil, 0, r.iperf3()
-	case err != nil:
+	}
+	if err == nil && !isIperf2(buf[0]) {
+		_ = fill(40, r.clk.mono()+int64(aLittleMore))
+		return nil, 0, r.stranger(buf[:have])
+	}
+	if err == nil {
+		err = fill(4, r.until)
+	}
+	if err != nil {
 		return nil, 0, r.fail(err, ReasonSilent)
 	}
 	if wire.IsAck(buf) {
@@ -216,7 +221,7 @@ func (r *run) firstReply(c *conn, s *Sample, asked bool, connect time.Duration) 
 		copy(buf, buf[n:have])
 		have -= n
 	} else if !wire.IsBounce(buf) {
-		_ = fill(40, r.clk.mono()+int64(50*time.Millisecond)) // a little more, to say what it was
+		_ = fill(40, r.clk.mono()+int64(aLittleMore))
 		return nil, 0, r.stranger(buf[:have])
 	} else if asked {
 		r.logf("the server bounces, but does not tell its version")

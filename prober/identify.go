@@ -3,8 +3,6 @@ package prober
 import (
 	"errors"
 	"fmt"
-	"io"
-	"syscall"
 	"time"
 
 	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
@@ -67,7 +65,15 @@ func (r *run) askVersion() (bool, *Error) {
 		return false, r.fail(err, ReasonSilent)
 	}
 	patience := min(r.until, r.clk.mono()+int64(r.p.opts.Bounds.FirstReply))
-	n, rerr := c.recv(buf[:wire.AckLen], wire.AckLen, r.clk.mono(), patience)
+	n, rerr := c.recv(buf[:wire.AckLen], 1, r.clk.mono(), patience)
+	if rerr == nil && n < wire.AckLen {
+		if !isIperf2(buf[0]) {
+			patience = min(patience, r.clk.mono()+int64(aLittleMore))
+		}
+		var more int
+		more, rerr = c.recv(buf[n:wire.AckLen], wire.AckLen-n, r.clk.mono(), patience)
+		n += more
+	}
 	if err := r.readAck(buf[:n], rerr); err != nil || rerr != nil {
 		r.logf("no ack to a version request: %v", errors.Join(rerr, err))
 		r.giveUp(c, ending{connected: true})
@@ -81,9 +87,7 @@ func (r *run) askVersion() (bool, *Error) {
 // was an ack, and also if nothing came in time.
 func (r *run) readAck(b []byte, rerr error) *Error {
 	switch {
-	case isIperf3(b, rerr):
-		return r.iperf3()
-	case len(b) >= 4 && !wire.IsAck(b):
+	case len(b) > 0 && !isIperf2(b[0]), len(b) >= 4 && !wire.IsAck(b):
 		return r.stranger(b)
 	case rerr == errDeadline:
 		return nil
@@ -97,19 +101,21 @@ func (r *run) readAck(b []byte, rerr error) *Error {
 	return r.learn(ack.Version)
 }
 
-// isIperf3 tells an iperf 3 by the one byte that it sends, the state of its
-// control connection or that it is busy, and by err, with which it goes away.
-func isIperf3(b []byte, err error) bool {
-	return len(b) == 1 && (b[0] == 9 || b[0] == 0xff) && (err == io.EOF || err == syscall.ECONNRESET)
-}
+// aLittleMore is how long the rest of what a stranger has to say is waited for, to
+// tell what it is.
+const aLittleMore = 50 * time.Millisecond
 
-func (r *run) iperf3() *Error {
-	r.res.Peer.Kind = PeerIperf3
-	return &Error{r.phase, ReasonNoBounceback, errors.New("the server is an iperf 3, which has no bounceback")}
-}
+// isIperf2 tells whether what an iperf 2 server sends first can begin with b: an
+// ack, or the echo of a start bit, with or without the ack request.
+func isIperf2(b byte) bool { return b == 0 || b == 0x02 || b == 0x10 || b == 0x12 }
 
-// stranger is somebody who answered, but not as an iperf does.
+// stranger is somebody who answered, but not as an iperf 2 does. An iperf 3 sends
+// one byte, the state of its control connection or that it is busy.
 func (r *run) stranger(b []byte) *Error {
+	if len(b) == 1 && (b[0] == 9 || b[0] == 0xff) {
+		r.res.Peer.Kind = PeerIperf3
+		return &Error{r.phase, ReasonNoBounceback, errors.New("the server is an iperf 3, which has no bounceback")}
+	}
 	r.res.Peer.Kind = PeerOther
 	return &Error{r.phase, ReasonNoBounceback, fmt.Errorf("the peer answered %q, which no iperf 2 does", b[:min(len(b), 40)])}
 }
