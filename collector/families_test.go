@@ -2,10 +2,12 @@ package collector
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -369,4 +371,20 @@ func TestNothingIsNaN(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOneResultForMany: a load's result is given to several requests at once, and
+// rendering it changes nothing.
+func TestOneResultForMany(t *testing.T) {
+	r := loadResult(40)
+	want := probeFlat(r, Extra{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if got := probeFlat(r, Extra{}); !maps.Equal(got, want) {
+				t.Errorf("got %v\nwant %v", got, want)
+			}
+		})
+	}
+	wg.Wait()
 }

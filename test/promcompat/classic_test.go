@@ -11,13 +11,12 @@ import (
 // the classic buckets, as gauges.
 func TestClassicHour(t *testing.T) {
 	p, at, _, truth := scraped(t, false)
-	bounds := testModule().Histograms.ClassicBuckets
+	histograms := testModule().Histograms
 	for expr, values := range distributions(&truth) {
 		name, selector := split(expr)
+		bounds := histograms.ClassicBuckets
 		if name == "probe_bounceback_asymmetry_seconds" {
-			bounds = testModule().Histograms.AsymmetryClassicBuckets
-		} else {
-			bounds = testModule().Histograms.ClassicBuckets
+			bounds = histograms.AsymmetryClassicBuckets
 		}
 		count := fmt.Sprintf(`sum_over_time(%s_bucket{le="+Inf"%s}[1h])`, name, selector)
 		if got := p.number(count, at); got != float64(len(values)) {
