@@ -49,6 +49,28 @@ func TestParseStockRefuses(t *testing.T) {
 	}
 }
 
+const stockBoth = `[ ID] Interval       Transfer     Bandwidth
+[  1] 0.0000-1.0000 sec  200000000 Bytes  200000000 Bytes/sec
+[  2] 0.0000-1.0000 sec  100000000 Bytes  100000000 Bytes/sec
+[ *1] 0.0000-1.2500 sec  250000000 Bytes  200000000 Bytes/sec
+[SUM] 0.0000-1.2500 sec  550000000 Bytes  440000000 Bytes/sec
+`
+
+func TestParseStockLoadAddsStreamsNotSums(t *testing.T) {
+	m, err := parseStockLoad([]byte(stockBoth), 110*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fig, want := range map[string]float64{figUp: 0.3 / 1.25, figDown: 0.25 / 1.25, figGigCPU: 0.2} {
+		if math.Abs(m[fig]-want) > 1e-9 {
+			t.Errorf("%s = %v, want %v", fig, m[fig], want)
+		}
+	}
+	if m, err := parseStockLoad([]byte("connect failed: Connection refused\n"), 0); err == nil {
+		t.Errorf("%v of nothing", m)
+	}
+}
+
 func TestChildsOutputSurvives(t *testing.T) {
 	var buf bytes.Buffer
 	rtt := []time.Duration{40e3, 10e3, 30e3, 20e3}
@@ -93,7 +115,7 @@ func TestRatiosAreTakenWithinRounds(t *testing.T) {
 }
 
 func TestOptionsSayWhatIsAllowed(t *testing.T) {
-	good := options{what: "nothing", rounds: 1, count: 1, size: 100, clientCPU: 1}
+	good := options{what: "nothing", rounds: 1, count: 1, size: 100, duration: time.Second, streams: 1, clientCPU: 1}
 	for want, change := range map[string]func(*options){
 		"-rounds 0: at least 1":      func(o *options) { o.rounds = 0 },
 		"-count 100001: 1 to 100000": func(o *options) { o.count = 100001 },
@@ -101,6 +123,8 @@ func TestOptionsSayWhatIsAllowed(t *testing.T) {
 		"must differ":                func(o *options) { o.clientCPU = 0 },
 		"-nice -21: -20 to 19":       func(o *options) { o.nice = -21 },
 		"-hold 2s: 0s to 1s":         func(o *options) { o.hold = 2 * time.Second },
+		"-duration 1.5s: whole":      func(o *options) { o.duration = 1500 * time.Millisecond },
+		"-streams 65: 1 to 64":       func(o *options) { o.streams = 65 },
 		"-what \"nothing\":":         func(*options) {},
 	} {
 		o := good

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -25,21 +26,15 @@ func (b *bench) bounce(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
+	floor = slices.Clip(floor) // each way appends its own last argument
+	measuring := func(argv []string) func() (measured, error) {
+		return func() (measured, error) { return b.measure(argv) }
 	}
-	ours := append([]string{self, childArg, "ours"}, floor[len(floor)-5:]...)
-	measuring := func(argv []string, quick string) func() (measured, error) {
+	ours := func(quick bool) func() (measured, error) {
 		return func() (measured, error) {
-			out, cpu, err := b.runPinned(time.Minute, argv[0], append(argv[1:len(argv):len(argv)], quick)...)
-			if err != nil {
-				return nil, err
-			}
-			return decode(out, cpu)
+			return b.ours(job{Addr: b.addr, Size: b.size, Hold: b.hold, Count: b.count, QuickAck: quick})
 		}
 	}
-	seconds := 1 // of the stock client: till ours are measured once
 	stock := func() (measured, error) {
 		iperf, err := exec.LookPath("iperf")
 		if err != nil {
@@ -47,18 +42,18 @@ func (b *bench) bounce(w io.Writer) error {
 		}
 		out, cpu, err := b.runPinned(time.Minute, iperf, "-c", b.addr.Addr().String(), "-p", strconv.Itoa(int(b.addr.Port())),
 			"--bounceback", "--bounceback-period", "0", "-l", strconv.Itoa(b.size),
-			"--bounceback-hold", strconv.FormatFloat(b.hold.Seconds()*1e3, 'f', -1, 64), "-i", "0", "-t", strconv.Itoa(seconds))
+			"--bounceback-hold", strconv.FormatFloat(b.hold.Seconds()*1e3, 'f', -1, 64), "-i", "0", "-t", "1")
 		if err != nil {
 			return nil, err
 		}
 		return parseStock(out, cpu)
 	}
 	ways := []way{
-		{"floor", measuring(floor, "0")},
-		{"ours, no quickack", measuring(ours, "0")},
-		{"floor again", measuring(floor, "0")},
-		{"floor, quickack", measuring(floor, "1")},
-		{"ours", measuring(ours, "1")},
+		{"floor", measuring(append(floor, "0"))},
+		{"ours, no quickack", ours(false)},
+		{"floor again", measuring(append(floor, "0"))},
+		{"floor, quickack", measuring(append(floor, "1"))},
+		{"ours", ours(true)},
 		{"stock", stock},
 	}
 	got, err := b.rounds(ways)
@@ -68,6 +63,24 @@ func (b *bench) bounce(w io.Writer) error {
 	fmt.Fprintf(w, "\n%d rounds, %d bounces of %d bytes back to back each; floor: %s\n\n", b.options.rounds, b.count, b.size, kind)
 	b.bounceTables(w, ways, got)
 	return nil
+}
+
+// measure runs one of our measuring children.
+func (b *bench) measure(argv []string) (measured, error) {
+	out, cpu, err := b.runPinned(time.Minute, argv[0], argv[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	return decode(out, cpu)
+}
+
+// ours runs one probe in a process of its own.
+func (b *bench) ours(j job) (measured, error) {
+	argv, err := j.command()
+	if err != nil {
+		return nil, err
+	}
+	return b.measure(argv)
 }
 
 // rounds runs every way once a round.

@@ -19,6 +19,8 @@ type options struct {
 	count     int
 	size      int
 	hold      time.Duration
+	duration  time.Duration
+	streams   int
 	serverCPU int
 	clientCPU int
 	nice      int
@@ -30,11 +32,13 @@ func main() {
 		exit(child(os.Args[2:]))
 	}
 	var o options
-	flag.StringVar(&o.what, "what", "bounce", "what to measure: bounce")
+	flag.StringVar(&o.what, "what", "bounce", "what to measure: bounce, or load")
 	flag.IntVar(&o.rounds, "rounds", 10, "alternating rounds")
 	flag.IntVar(&o.count, "count", 20000, "bounces of a run, 1 to 100000")
 	flag.IntVar(&o.size, "size", 100, "bytes of a message, 68 to 131072")
 	flag.DurationVar(&o.hold, "hold", 0, "ask the server (up to 2.1.9) to wait before each reply: longer round trips; at most 1s")
+	flag.DurationVar(&o.duration, "duration", 2*time.Second, "of a load, whole seconds, 1s to 60s")
+	flag.IntVar(&o.streams, "streams", 1, "of a load, 1 to 64")
 	flag.IntVar(&o.serverCPU, "server-cpu", 0, "the CPU that the iperf server is pinned to")
 	flag.IntVar(&o.clientCPU, "client-cpu", 1, "the CPU that every client is pinned to")
 	flag.IntVar(&o.nice, "nice", 0, "niceness of the server and of every client, -20 to 19; below 0, which needs root, it keeps a busy host's other work out of the figures")
@@ -60,6 +64,10 @@ func (o *options) run() error {
 		return &usageError{fmt.Sprintf("-size %d: 68 to 131072", o.size)}
 	case o.hold < 0 || o.hold > time.Second:
 		return &usageError{fmt.Sprintf("-hold %v: 0s to 1s", o.hold)}
+	case o.duration < time.Second || o.duration > time.Minute || o.duration%time.Second != 0:
+		return &usageError{fmt.Sprintf("-duration %v: whole seconds, 1s to 60s", o.duration)}
+	case o.streams < 1 || o.streams > 64:
+		return &usageError{fmt.Sprintf("-streams %d: 1 to 64", o.streams)}
 	case o.nice < -20 || o.nice > 19:
 		return &usageError{fmt.Sprintf("-nice %d: -20 to 19", o.nice)}
 	case o.serverCPU == o.clientCPU:
@@ -72,8 +80,10 @@ func (o *options) run() error {
 	switch o.what {
 	case "bounce":
 		return b.bounce(os.Stdout)
+	case "load":
+		return b.load(os.Stdout)
 	}
-	return &usageError{fmt.Sprintf("-what %q: bounce", o.what)}
+	return &usageError{fmt.Sprintf("-what %q: bounce or load", o.what)}
 }
 
 func exit(err error) {

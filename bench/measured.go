@@ -22,6 +22,10 @@ type header struct {
 	CPU  int64 `json:"cpu_ns"`  // of the process, from before the first bounce to after the last
 	Wall int64 `json:"wall_ns"` // likewise
 	Late int   `json:"late,omitempty"`
+
+	// With a load: bytes in the measured window, which Wall then is the length of.
+	Up   uint64 `json:"up,omitempty"`
+	Down uint64 `json:"down,omitempty"`
 }
 
 // measured is what one run of one way yielded. What a way can't tell is NaN-free:
@@ -38,6 +42,9 @@ const (
 	figAllCPU = "allcpu" // us per bounce, of the whole process, its start included
 	figLate50 = "late50" // us, kernel receive stamp to our read
 	figLate99 = "late99" // us
+	figUp     = "up"     // GB (10^9 bytes) per second to the server
+	figDown   = "down"   // GB per second from the server
+	figGigCPU = "gigcpu" // CPU seconds per GB, both directions together
 )
 
 // decode reads what a child printed.
@@ -70,7 +77,21 @@ func decode(out []byte, process time.Duration) (measured, error) {
 		slices.Sort(late)
 		m[figLate50], m[figLate99] = us(stats.Quantile(late, 0.5)), us(stats.Quantile(late, 0.99))
 	}
+	if h.Up+h.Down > 0 {
+		m.load(h.Up, h.Down, time.Duration(h.Wall), time.Duration(h.CPU))
+	}
 	return m, nil
+}
+
+// load adds the figures of a load.
+func (m measured) load(up, down uint64, wall, cpu time.Duration) {
+	if up > 0 {
+		m[figUp] = float64(up) / float64(wall)
+	}
+	if down > 0 {
+		m[figDown] = float64(down) / float64(wall)
+	}
+	m[figGigCPU] = float64(cpu) / float64(up+down)
 }
 
 func durations(b []byte) []time.Duration {

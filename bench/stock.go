@@ -32,3 +32,32 @@ func parseStock(out []byte, process time.Duration) (measured, error) {
 	}
 	return measured{figMean: 1e6 / rps, figRate: rps, figAllCPU: us(process) / float64(n)}, nil
 }
+
+// parseStockLoad reads the report of a stock client's TCP test: a line per
+// direction, that from the server with a star.
+func parseStockLoad(out []byte, process time.Duration) (measured, error) {
+	var bytes [2]uint64 // to the server, from it
+	var wall float64
+	for _, l := range regexp.MustCompile(`\[ ?([ *])\d+\] 0\.0+-([\d.]+) sec +(\d+) Bytes`).FindAllSubmatch(out, -1) {
+		direction := 0
+		if string(l[1]) == "*" {
+			direction = 1
+		}
+		n, err := strconv.ParseUint(string(l[3]), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		bytes[direction] += n
+		sec, err := strconv.ParseFloat(string(l[2]), 64)
+		if err != nil {
+			return nil, err
+		}
+		wall = max(wall, sec)
+	}
+	if bytes[0]+bytes[1] == 0 || wall == 0 {
+		return nil, fmt.Errorf("no transfer in what iperf printed:\n%s", out)
+	}
+	m := make(measured)
+	m.load(bytes[0], bytes[1], time.Duration(wall*float64(time.Second)), process)
+	return m, nil
+}
