@@ -197,7 +197,11 @@ func (h *Handler) reject(w http.ResponseWriter, rej *rejection) {
 
 // record keeps the probe in the history and logs it.
 func (h *Handler) record(a *answered) {
-	e := newEntry(a, h.reportText)
+	text := h.reportText
+	if h.history.limit == 0 {
+		text = func(*prober.Result) string { return "" } // it costs as much as rendering
+	}
+	e := newEntry(a, text)
 	a.id = h.history.add(e)
 	level := h.probeLogLevel
 	if !h.logger.Enabled(context.Background(), level) {

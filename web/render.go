@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
@@ -76,19 +77,10 @@ func writeLog(b *bytes.Buffer, lines []prober.LogLine) {
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '\uFFFD'
+			return unicode.ReplacementChar
 		}
 		return r
 	}, s)
-}
-
-// printableLines is printable for a text of several lines.
-func printableLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = printable(l)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // reportText is the report for people, as the command line prints it.
@@ -97,7 +89,7 @@ func (h *Handler) reportText(res *prober.Result) string {
 	if err := report.Text(&b, res, report.Options{}); err != nil {
 		return err.Error() + "\n"
 	}
-	return printableLines(b.String())
+	return b.String()
 }
 
 // moduleYAML is one module as it is in force, defaults included.
