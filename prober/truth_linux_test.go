@@ -146,7 +146,8 @@ func knownDelays(t *testing.T, p *path, out, back time.Duration) (wrong []string
 	c := iperftest.StartClient(t, p.A.Command, p.server.Addr, "--bounceback=1", "--bounceback-period", "0.05", "--trip-times", "-t", "4")
 	text, _, err := c.Wait(30 * time.Second)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		// It gives up when a reply is half a second late, as on a machine that is busy.
+		return append(wrong, fmt.Sprintf("stock client: %v\n%s", err, text))
 	}
 	to, from, asymmetry := stockOWD(t, text)
 	mean := func(f func(*Sample) time.Duration) time.Duration { return stats.Summarize(sorted(ss, f)).Mean }
