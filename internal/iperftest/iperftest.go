@@ -247,6 +247,9 @@ func StartClient(t testing.TB, wrap Wrap, addr netip.AddrPort, args ...string) *
 	return c
 }
 
+// Pid of the client's process.
+func (c *Client) Pid() int { return c.cmd.Process.Pid }
+
 // Wait waits for the client's end, at most for limit, and returns what it printed
 // and how long it ran.
 func (c *Client) Wait(limit time.Duration) (string, time.Duration, error) {
