@@ -88,6 +88,7 @@ type Handler struct {
 	version       string
 	exampleTarget string
 	now           func() time.Time
+	writeTime     time.Duration // for the client to take an answer
 
 	admission *admission
 	loads     *loads
@@ -103,6 +104,9 @@ type route struct {
 	serve   http.HandlerFunc
 }
 
+// writeTime is how long a client may take to read an answer.
+const writeTime = 30 * time.Second
+
 // maxURL bounds the path and query of a request in bytes. The longest sensible
 // ones are a name of 255 bytes and a module name.
 const maxURL = 4 << 10
@@ -113,7 +117,7 @@ func NewHandler(o Options) *Handler {
 		runner: o.Runner, background: o.Background, peers: o.Peers, config: o.Config, self: o.Self,
 		logger: o.Logger, probeLogLevel: o.ProbeLogLevel, timeoutOffset: o.TimeoutOffset,
 		urls: o.URLs, version: o.Version, exampleTarget: o.ExampleTarget, now: o.Now,
-		history: newHistory(o.HistoryLimit), pages: newPages(o.URLs, o.Version),
+		writeTime: writeTime, history: newHistory(o.HistoryLimit), pages: newPages(o.URLs, o.Version),
 	}
 	if h.now == nil {
 		h.now = time.Now
@@ -142,7 +146,7 @@ func NewHandler(o Options) *Handler {
 // ServeHTTP finds the page, and bounds what a request may cost before it is one.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.survive(w)
-	setWriteDeadline(w, writeTime)
+	setWriteDeadline(w, h.writeTime)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if len(r.RequestURI) > maxURL {
 		http.Error(w, "the URL is too long", http.StatusRequestURITooLong)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"container/list"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -76,8 +77,11 @@ func (e *Entry) fill(res *prober.Result) {
 	if res.Addr.IsValid() {
 		e.Addr = res.Addr.String()
 	}
-	if res.Err != nil {
-		e.Outcome, e.Reason, e.Cause = Failed, string(res.Err.Reason), cut(res.Err.Error(), maxMessageBytes)
+	if err := res.Err; err != nil {
+		e.Outcome, e.Reason = Failed, string(err.Reason)
+		if err.Cause != nil {
+			e.Cause = cut(fmt.Sprintf("%s: %v", err.Phase, err.Cause), maxMessageBytes)
+		}
 	}
 	for p := range prober.NumPhases {
 		if d := res.Phases[p]; d.OK {

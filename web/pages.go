@@ -85,15 +85,21 @@ const landingEntries = 10
 func (h *Handler) landing(w http.ResponseWriter, _ *http.Request) {
 	cfg := h.config.Current()
 	var modules []*config.Module
+	chosen := ""
 	for _, name := range cfg.ModuleNames() {
-		modules = append(modules, cfg.Modules[name])
+		m := cfg.Modules[name]
+		modules = append(modules, m)
+		if chosen == "" && m.Congest == nil { // nobody should load a path by a careless click
+			chosen = name
+		}
 	}
 	h.pages.show(w, "landing", "bounceback_exporter", struct {
 		Modules []*config.Module
+		Chosen  string
 		Example string
 		Recent  []*Entry
 		Kept    bool
-	}{modules, h.exampleTarget, h.history.find(filter{}, landingEntries), h.history.limit > 0})
+	}{modules, chosen, h.exampleTarget, h.history.find(filter{}, landingEntries), h.history.limit > 0})
 }
 
 func (h *Handler) configPage(w http.ResponseWriter, r *http.Request) {

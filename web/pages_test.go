@@ -326,3 +326,10 @@ func TestNoHistory(t *testing.T) {
 		}
 	}
 }
+
+func TestLandingPageChoosesNoLoad(t *testing.T) {
+	l := newLab(testConfig(loadModule("a-load", time.Minute), testModule("plain"), testModule("rtt")), nil)
+	if page := l.get("/").Body.String(); !strings.Contains(page, "<option selected>plain</option>") || strings.Count(page, " selected>") != 1 {
+		t.Errorf("the form: %s", page)
+	}
+}

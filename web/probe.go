@@ -17,9 +17,6 @@ import (
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
 )
 
-// writeTime is how long the client may take to read an answer.
-const writeTime = 30 * time.Second
-
 // answered is what one request gets.
 type answered struct {
 	params  *params
@@ -45,7 +42,7 @@ func (h *Handler) probe(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	setWriteDeadline(w, timeout+writeTime)
+	setWriteDeadline(w, timeout+h.writeTime)
 	ctx, cancel := context.WithDeadline(r.Context(), start.Add(timeout))
 	defer cancel()
 

@@ -315,6 +315,23 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
+// A client that asks, but never reads: the server does not write for ever.
+func TestClientThatNeverReads(t *testing.T) {
+	l := newLab(testConfig(testModule("rtt")), nil)
+	l.writeTime = 50 * time.Millisecond
+	c := raw(t, l, func(*http.Server) {})
+	request := []byte("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+	for range 1_000_000 { // 10 GB of answers: more than any buffer
+		if _, err := c.Write(request); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the connection stays open")
+			}
+			return
+		}
+	}
+	t.Error("a million answers were written, and none was read")
+}
+
 // A client that waits long for its probe is no slow client.
 func TestPatientClient(t *testing.T) {
 	l := newLab(testConfig(testModule("rtt")), nil)
