@@ -9,10 +9,11 @@ import (
 
 // Quantile is the q-quantile of ascending values: the smallest of them that at
 // least the share q of all values does not exceed (the nearest rank, ceil(q*n)).
-// It is always one of the values, never between two, and it lies in the very
-// bucket in which PromQL's histogram_quantile looks for it. q below 0 counts as 0,
-// which gives the minimum, and above 1 as 1, the maximum. Of no values, or for a q
-// that is NaN, it is 0.
+// It is always one of the values, never between two, and it lies in the bucket in
+// which PromQL's histogram_quantile looks for it; only where q*n is a whole number
+// may that take the next value's instead, since from q = 0.5 on it counts from the
+// top. q below 0 counts as 0, which gives the minimum, and above 1 as 1, the
+// maximum. Of no values, or for a q that is NaN, it is 0.
 func Quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 || math.IsNaN(q) {
 		return 0

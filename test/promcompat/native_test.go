@@ -90,20 +90,33 @@ func TestHourIsExact(t *testing.T) {
 		}
 		for _, q := range []float64{.001, .05, .25, .5, .75, .9, .95, .99, .999} {
 			got := p.number(fmt.Sprintf("histogram_quantile(%v, %s)", q, sum), at)
-			exact := values[int(math.Ceil(q*float64(len(values))))-1]
-			if !sameBucket(h, got, exact) {
+			if exact := quantiles(values, q); !inBucketOf(h, got, exact) {
 				t.Errorf("%s: quantile %v is %v, exactly %v", expr, q, got, exact)
 			}
 		}
 	}
 }
 
-// sameBucket tells whether one bucket holds both, bounds included.
-func sameBucket(h *histogram.FloatHistogram, a, b float64) bool {
+// quantiles of ascending values are the value at the rank, and where the rank is a
+// whole number also the next: PromQL counts from the top from 0.5 on, so that
+// either can be meant.
+func quantiles(sorted []float64, q float64) []float64 {
+	rank := q * float64(len(sorted))
+	k := int(math.Ceil(rank-1e-9)) - 1
+	if math.Abs(rank-math.Round(rank)) < 1e-9 && k+1 < len(sorted) {
+		return sorted[k : k+2]
+	}
+	return sorted[k : k+1]
+}
+
+// inBucketOf tells whether one bucket holds v and one of the exact values, bounds
+// included.
+func inBucketOf(h *histogram.FloatHistogram, v float64, exact []float64) bool {
+	const rounding = 1e-12
 	for it := h.AllBucketIterator(); it.Next(); {
 		bucket := it.At()
-		const rounding = 1e-12
-		if low, high := bucket.Lower-rounding, bucket.Upper+rounding; low <= a && a <= high && low <= b && b <= high {
+		inside := func(x float64) bool { return bucket.Lower-rounding <= x && x <= bucket.Upper+rounding }
+		if inside(v) && slices.ContainsFunc(exact, inside) {
 			return true
 		}
 	}
@@ -121,7 +134,7 @@ func TestLatestProbe(t *testing.T) {
 		h := p.histogram("probe_bounceback_rtt_seconds", at)
 		for _, q := range []float64{.5, .99} {
 			got := p.number(fmt.Sprintf("histogram_quantile(%v, probe_bounceback_rtt_seconds)", q), at)
-			if exact := one.rtt[int(math.Ceil(q*float64(len(one.rtt))))-1]; !sameBucket(h, got, exact) {
+			if exact := quantiles(one.rtt, q); !inBucketOf(h, got, exact) {
 				t.Errorf("probe %d: quantile %v is %v, exactly %v", i, q, got, exact)
 			}
 		}
