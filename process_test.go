@@ -207,7 +207,7 @@ func startResponder(t *testing.T, host string) (*responder.Responder, string) {
 }
 
 // writeConfig writes a configuration file and returns its name.
-func writeConfig(t *testing.T, text string) string {
+func writeConfig(t testing.TB, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "bounceback.yml")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
