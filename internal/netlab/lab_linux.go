@@ -1,6 +1,7 @@
 package netlab
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bounceback-exporter/bounceback_exporter/internal/netlab/linkd"
+	"golang.org/x/sys/unix"
 )
 
 // The link is this test binary, started again.
@@ -81,24 +83,40 @@ func (l *Lab) Close() {
 		if l.B == nil {
 			return // never built
 		}
-		hosts := append([]*Host{l.B, l.A}, l.Extra...)
-		if l.link != nil {
-			if err := l.link.stop(); err != nil {
-				l.t.Errorf("netlab: %v", err)
-				// It can't have cleaned up.
-				var fds []int
-				for _, h := range hosts {
-					fds = append(fds, int(h.ns.Fd()))
-				}
-				if err := linkd.KillIn(os.Getpid(), fds...); err != nil {
-					l.t.Errorf("netlab: %v", err)
-				}
-			}
-		}
-		for _, h := range hosts {
-			h.ns.Close()
+		if err := l.takeDown(); err != nil {
+			l.t.Errorf("netlab: %v", err)
 		}
 	})
+}
+
+func (l *Lab) takeDown() error {
+	hosts := append([]*Host{l.B, l.A}, l.Extra...)
+	// First shut the doors: a Command that has been started but is not in its namespace
+	// yet must either be found there or not get there any more.
+	var held []int
+	defer func() {
+		for _, fd := range held {
+			unix.Close(fd)
+		}
+	}()
+	for _, h := range hosts {
+		fd, err := unix.FcntlInt(h.ns.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("namespace of %v: %w", h.Addr4, err)
+		}
+		held = append(held, fd)
+	}
+	for _, h := range hosts {
+		h.ns.Close()
+	}
+	if l.link == nil {
+		return nil
+	}
+	err := l.link.stop()
+	if err != nil { // then it can't have cleaned up
+		err = errors.Join(err, linkd.KillIn(os.Getpid(), held...))
+	}
+	return err
 }
 
 // LinkPID is the process id of the link.

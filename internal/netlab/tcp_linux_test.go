@@ -49,7 +49,7 @@ func TestBothFamilies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(start); took < delay || took > 10*delay {
+		if took := time.Since(start); took < delay {
 			t.Errorf("connecting to %v took %v", addr, took)
 		}
 		if _, err := c.Write([]byte("ping")); err != nil {
@@ -68,19 +68,17 @@ func TestDropFirstSYN(t *testing.T) {
 	l := New(t, Config{})
 	server := serve(t, l.B, l.B.Addr4, func(net.Conn) {})
 	l.Link(AtoB).Drop(FirstSYN())
-	for i, want := range []struct{ least, most time.Duration }{
-		{900 * time.Millisecond, 2900 * time.Millisecond}, // one retransmission, after 1 s
-		{0, 900 * time.Millisecond},                       // the rule is spent
-	} {
-		start := time.Now()
+	start := time.Now()
+	for range 2 { // for the second one the rule is spent
 		c, err := l.A.Dial("tcp", server)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Close()
-		if took := time.Since(start); took < want.least || took > want.most {
-			t.Errorf("connect %d took %v", i, took)
-		}
+	}
+	// The retransmission comes after a second (RFC 6298), the next would after two more.
+	if took := time.Since(start); took < 900*time.Millisecond || took > 2900*time.Millisecond {
+		t.Errorf("two connects took %v, want about 1 s", took)
 	}
 	if s := l.Link(AtoB).Stats(); s.DroppedRule != 1 || s.Dropped() != 1 {
 		t.Errorf("counters are %+v", s)
