@@ -81,7 +81,7 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs = append(docs, "../README.md", "../SECURITY.md", "../CHANGELOG.md")
+	docs = append(docs, "README.md", "../README.md", "../SECURITY.md", "../CHANGELOG.md")
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, doc := range docs {
 		data, err := os.ReadFile(doc)
