@@ -160,7 +160,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	local, ok := h.urls.local(r.URL.Path)
 	if !ok {
-		if r.URL.Path == "/" || r.URL.Path == h.urls.route {
+		if home := r.URL.Path == "/" || r.URL.Path == h.urls.route; home && r.Method != http.MethodConnect {
 			http.Redirect(w, r, h.urls.path("/"), http.StatusFound)
 			return
 		}
