@@ -141,12 +141,20 @@ func (s *Server) Troubles() []string {
 // CheckClean fails the test if the server has died or has logged a trouble.
 func (s *Server) CheckClean() {
 	s.t.Helper()
+	if err := s.Clean(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// Clean is nil if the server lives and has not logged any trouble.
+func (s *Server) Clean() error {
 	if !s.Alive() {
-		s.t.Errorf("the iperf server has died: %v\n%s", s.err, tail(s.Log()))
+		return fmt.Errorf("the iperf server has died: %v\n%s", s.err, tail(s.Log()))
 	}
 	if bad := s.Troubles(); len(bad) > 0 {
-		s.t.Errorf("the iperf server logged: %q", bad)
+		return fmt.Errorf("the iperf server logged: %q", bad)
 	}
+	return nil
 }
 
 func tail(s string) string {
