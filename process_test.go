@@ -109,7 +109,9 @@ func startCommand(t *testing.T, cmd *exec.Cmd, n int) *process {
 			t.Fatalf("it does not listen\n%s", p.logged())
 		}
 	}
-	p.url = p.urls[0]
+	if n > 0 {
+		p.url = p.urls[0]
+	}
 	return p
 }
 
