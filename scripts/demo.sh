@@ -1,6 +1,7 @@
 #!/bin/bash
 # Shows what this is for, on a bare Debian: builds the exporter, and measures round
 # trips against its own responder and against a real iperf 2 server, on loopback.
+# shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 need_packages ca-certificates iperf || note "Debian's iperf can't be installed from here: is there one?"

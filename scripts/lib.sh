@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts have in common. To be sourced by bash.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -3,6 +3,7 @@
 #
 # Many tests need a real iperf 2, network namespaces, or both; without them they
 # are skipped and say so.
+# shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 need_packages ca-certificates coreutils faketime gcc iperf iperf3 iproute2 iptables libc6-dev procps util-linux ||
