@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,6 +156,7 @@ func busyProber(t *testing.T) {
 func spin(t *testing.T, cpu int) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "ulimit -t 60; while :; do :; done")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
