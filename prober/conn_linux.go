@@ -35,11 +35,16 @@ func newCanceller(ctx context.Context) (*canceller, error) {
 	c := &canceller{fd: fd, ctx: ctx, ran: make(chan struct{})}
 	c.stop = context.AfterFunc(ctx, func() {
 		defer close(c.ran)
-		var one [8]byte
-		binary.NativeEndian.PutUint64(one[:], 1)
-		_, _ = unix.Write(fd, one[:])
+		c.wake()
 	})
 	return c, nil
+}
+
+// wake makes what waits for the canceller return errCancelled, now and from now on.
+func (c *canceller) wake() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _ = unix.Write(c.fd, one[:])
 }
 
 // close gives the descriptor back, not before the write to it can't happen any

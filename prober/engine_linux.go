@@ -24,27 +24,30 @@ const (
 type engine struct {
 	cancel  context.CancelFunc
 	stopper *canceller
+	bounces *canceller // what the bounces wait for beside the peer
 	done    chan struct{}
 	err     atomic.Pointer[error]
 }
 
-func newEngine(ctx context.Context) (*engine, error) {
+func newEngine(ctx context.Context, bounces *canceller) (*engine, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stopper, err := newCanceller(ctx)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	return &engine{cancel: cancel, stopper: stopper}, nil
+	return &engine{cancel: cancel, stopper: stopper, bounces: bounces}, nil
 }
 
-// start lets the streams run until stop, or until the context ends.
+// start lets the streams run until stop, or until the context ends. If one of them
+// breaks, all stop, and so do the bounces.
 func (e *engine) start(streams []*loadStream) {
 	e.done = make(chan struct{})
 	go func() {
 		defer close(e.done)
 		if err := e.run(streams); err != nil {
 			e.err.Store(&err)
+			e.bounces.wake()
 		}
 	}()
 }
@@ -95,11 +98,13 @@ func (e *engine) run(streams []*loadStream) error {
 			got := fds[i].Revents
 			if got&unix.POLLIN != 0 || got != 0 && !streams[i].writes {
 				if err := discard(int(fds[i].Fd)); err != nil {
+					streams[i].over = true
 					return err
 				}
 			}
 			if got&(unix.POLLOUT|unix.POLLERR|unix.POLLHUP) != 0 && streams[i].writes {
 				if err := push(int(fds[i].Fd), data); err != nil {
+					streams[i].over = true
 					return err
 				}
 			}

@@ -12,7 +12,7 @@ import (
 // or it falsifies what it is to show.
 type engine struct{}
 
-func newEngine(context.Context) (*engine, error) {
+func newEngine(context.Context, *canceller) (*engine, error) {
 	return nil, &unsupportedError{localError{"congest", fmt.Errorf("not supported on %s", runtime.GOOS)}}
 }
 

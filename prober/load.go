@@ -12,9 +12,9 @@ import (
 const (
 	// loadProof is how long a load stream may take to prove that it started.
 	loadProof = 2 * time.Second
-	// loadSetup is added to the time that a load asks the server for: the streams
-	// are opened one after the other, and none may stop before the window does.
-	loadSetup = time.Second
+	// loadSlack is added to the time that a load asks the server for, beyond what
+	// opening its streams should take: none may stop before the window does.
+	loadSlack = time.Second
 	// notSentLowat bounds what a sender has queued but not sent: without it, write
 	// runs megabytes ahead of a slow link.
 	notSentLowat = 128 << 10
@@ -42,6 +42,7 @@ type loadStream struct {
 	ends   int64 // monotonic ns after which the server has stopped sending by itself
 	reads  bool
 	writes bool
+	over   bool // the server has ended it
 }
 
 // loadBytes is the sum over all streams.
@@ -61,7 +62,10 @@ func loadDirection(s string) (wire.Direction, LoadLabel) {
 // warm-up and measured window with it.
 func (r *run) congested(l *loop) *Error {
 	cg := r.m.Congest
-	baseline, warmup, duration := r.scale(cg.Baseline, cg.Warmup, r.m.Duration)
+	baseline, warmup, duration, err := r.scale(cg.Baseline, cg.Warmup, r.m.Duration)
+	if err != nil {
+		return err
+	}
 	if baseline > 0 {
 		if err := r.window(l, LoadNone, baseline); err != nil {
 			return err
@@ -76,7 +80,7 @@ func (r *run) congested(l *loop) *Error {
 		var w Window
 		s := stretch{end: r.clk.mono() + int64(warmup), count: int(^uint(0) >> 1)}
 		if err := l.run(&w, s); err != nil {
-			return r.bounceError(err)
+			return ld.verdict(r.bounceError(err))
 		}
 		r.logf("warm-up: %d bounces", w.Requests)
 	}
@@ -84,26 +88,47 @@ func (r *run) congested(l *loop) *Error {
 	l.rows.loads = ld.fillRow
 	err = r.window(l, ld.label, duration)
 	ld.finish()
-	if broken := ld.engine.broken(); broken != nil && (err == nil || err.Reason == ReasonClosedEarly) {
-		err = r.loadFailed(fmt.Errorf("a load stream broke during the test: %w", broken))
+	return ld.verdict(err)
+}
+
+// verdict is the outcome of a loaded stretch that ended with err. A stream that
+// broke ends the bounces too, so that none is counted as loaded that was not.
+func (ld *load) verdict(err *Error) *Error {
+	broken := ld.engine.broken()
+	switch {
+	case broken == nil:
+		return err
+	case err == nil, err.Reason == ReasonClosedEarly, err.Reason == ReasonCancelled && ld.r.ctx.Err() == nil:
+	default:
+		return err
 	}
-	return err
+	if broken == io.EOF {
+		broken = errors.New("the server ended it")
+	}
+	return ld.r.loadFailed(fmt.Errorf("a load stream broke during the test: %w", broken))
 }
 
 // scale shrinks the parts of a test alike where the deadline leaves less than
-// their sum; fits has seen to it that at least half is left.
-func (r *run) scale(parts ...time.Duration) (a, b, c time.Duration) {
-	var sum time.Duration
-	for _, p := range parts {
-		sum += p
+// their sum and the opening of the load's streams. Less than half of them is an
+// error.
+func (r *run) scale(baseline, warmup, duration time.Duration) (_, _, _ time.Duration, _ *Error) {
+	sum := baseline + warmup + duration
+	left := time.Duration(r.until-r.clk.mono()) - r.reserve() - r.loadSetup()
+	if left >= sum {
+		return baseline, warmup, duration, nil
 	}
-	left := time.Duration(r.until-r.clk.mono()) - r.reserve()
-	f := 1.0
-	if left < sum {
-		f = float64(left) / float64(sum)
+	if left < sum/2 {
+		return 0, 0, 0, &Error{r.phase, ReasonTimeout, fmt.Errorf("less than half of the %v that were asked for fitted before the deadline", sum)}
 	}
-	at := func(i int) time.Duration { return time.Duration(f * float64(parts[i])) }
-	return at(0), at(1), at(2)
+	f := float64(left) / float64(sum)
+	part := func(d time.Duration) time.Duration { return time.Duration(f * float64(d)) }
+	return part(baseline), part(warmup), part(duration), nil
+}
+
+// loadSetup is what opening the streams should take: one after the other, with a
+// round trip each for the connect and for the proof that the load started.
+func (r *run) loadSetup() time.Duration {
+	return time.Duration(r.m.Congest.Streams) * 2 * r.res.Connect.Duration
 }
 
 func (r *run) loadFailed(cause error) *Error {
@@ -116,12 +141,13 @@ func (r *run) startLoad(duration time.Duration) (*load, *Error) {
 	ld := &load{r: r}
 	ld.dir, ld.label = loadDirection(r.m.Congest.Direction)
 	r.res.Load = &Load{Direction: ld.label, Streams: r.m.Congest.Streams}
-	eng, err := newEngine(r.ctx)
+	eng, err := newEngine(r.ctx, r.stop)
 	if err != nil {
 		return ld, r.fail(err, ReasonLoadFailed)
 	}
 	ld.engine = eng
-	T := duration + loadSetup
+	setup := r.loadSetup() + loadSlack
+	T := duration + setup
 	start := r.clk.mono()
 	for range r.m.Congest.Streams {
 		if err := ld.open(T); err != nil {
@@ -129,8 +155,8 @@ func (r *run) startLoad(duration time.Duration) (*load, *Error) {
 		}
 		r.res.Load.Started = true
 	}
-	if took := time.Duration(r.clk.mono() - start); took > loadSetup {
-		return ld, r.loadFailed(fmt.Errorf("it took %v to start %d load streams, more than the %v that are allowed for it", took.Round(time.Millisecond), r.m.Congest.Streams, loadSetup))
+	if took := time.Duration(r.clk.mono() - start); took > setup {
+		return ld, r.loadFailed(fmt.Errorf("it took %v to start %d load streams, more than the %v that are allowed for it", took.Round(time.Millisecond), r.m.Congest.Streams, setup.Round(time.Millisecond)))
 	}
 	eng.start(ld.streams)
 	r.logf("load %s started: %d streams for %v", ld.label, len(ld.streams), T)
@@ -171,15 +197,22 @@ func (ld *load) open(T time.Duration) *Error {
 	now := r.clk.mono()
 	_, rerr := c.recv(buf[:proof], proof, now, min(r.until, now+int64(loadProof)))
 	switch {
-	case rerr == errCancelled:
+	case rerr == errCancelled, rerr == errDeadline:
+		// A server that takes one connection at a time comes to this one when our
+		// bounces are over, and only then begins to send.
+		s.ends = r.clk.mono() + int64(T+loadSlack)
 		ld.abandon(s, nil)
-		return r.fail(rerr, ReasonLoadFailed)
+		if r.isCancel(rerr) {
+			return r.fail(rerr, ReasonLoadFailed)
+		}
+		return r.loadFailed(fmt.Errorf("%s: %w (a server started with -1 takes one connection at a time and can't be loaded)", what, errDeadline))
 	case rerr != nil:
+		s.over = true
 		ld.abandon(s, nil)
-		if errors.Is(rerr, io.EOF) {
+		if rerr == io.EOF {
 			rerr = errors.New("the server closed the connection")
 		}
-		return r.loadFailed(fmt.Errorf("%s: %w (a server started with -1 takes one connection at a time and can't be loaded)", what, rerr))
+		return r.loadFailed(fmt.Errorf("%s: %w", what, rerr))
 	case ld.dir == wire.Up && !wire.IsAck(buf):
 		ld.abandon(s, nil)
 		return r.loadFailed(fmt.Errorf("the server answered a load with %q, which is no acknowledgement", buf[:8]))
@@ -214,7 +247,7 @@ func (ld *load) end() {
 func (ld *load) endStream(s *loadStream, pending []byte, also func()) {
 	r := ld.r
 	e := ending{addr: r.job.Addr, connected: true, pending: pending, hold: loadPatience, much: s.reads, apart: also == nil && r.gap() > 0}
-	if s.reads {
+	if s.reads && !s.over {
 		e.extra = time.Duration(s.ends - r.clk.mono())
 	}
 	lease := r.job.Lease
