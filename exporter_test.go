@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,7 +133,8 @@ func TestExporterReloads(t *testing.T) {
 		return err == nil && code == 200
 	})
 	wg.Wait()
-	if series(body, "probe_success") != "1" || series(body, `probe_bounceback_replies{load="none"}`) < "60" {
+	bounced, _ := strconv.ParseFloat(series(body, `probe_bounceback_phase_duration_seconds{phase="bounce"}`), 64)
+	if series(body, "probe_success") != "1" || bounced < 1.4 {
 		t.Errorf("the probe that ran got %s", body)
 	}
 	if code, _ := p.get(t, "/probe?target="+target+"&module=slow"); code != 400 {

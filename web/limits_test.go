@@ -33,6 +33,13 @@ func newGate(l config.Limits, b2b int) *gate {
 	return g
 }
 
+// counts is how many run and wait now, and at how many servers.
+func (g *gate) counts() (running, waiting, servers int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.running, len(g.queue), len(g.byTarget)
+}
+
 func addr(n int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 5001)
 }
@@ -92,7 +99,7 @@ func TestAdmissionCauses(t *testing.T) {
 				if waited := time.Since(start); waited != want {
 					t.Errorf("waited %v; want %v", waited, want)
 				}
-				if n := len(g.queue); n != 0 {
+				if _, n, _ := g.counts(); n != 0 {
 					t.Errorf("%d left in the queue", n)
 				}
 				if n := g.waiting.Load(); n != 0 {
@@ -174,8 +181,8 @@ func TestAdmissionCancelled(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || rej != nil || release != nil {
 			t.Errorf("got %v, %v; want the cancellation", rej, err)
 		}
-		if g.running != 1 || len(g.queue) != 0 {
-			t.Errorf("running %d, waiting %d", g.running, len(g.queue))
+		if running, waiting, _ := g.counts(); running != 1 || waiting != 0 {
+			t.Errorf("running %d, waiting %d", running, waiting)
 		}
 	})
 }
@@ -217,21 +224,21 @@ func TestAdmissionFollowsReload(t *testing.T) {
 		g.setLimits(limits(5, 2, 9, 9))
 		second := <-admitted
 		synctest.Wait()
-		if g.running != 2 || len(g.queue) != 1 {
-			t.Errorf("running %d, waiting %d; want 2 and 1", g.running, len(g.queue))
+		if running, waiting, _ := g.counts(); running != 2 || waiting != 1 {
+			t.Errorf("running %d, waiting %d; want 2 and 1", running, waiting)
 		}
 		// Smaller again: what runs, runs on, and nobody follows until there is room.
 		g.setLimits(limits(1, 1, 9, 9))
 		second()
 		second() // a second call gives nothing back twice
 		synctest.Wait()
-		if g.running != 1 || len(g.queue) != 1 {
-			t.Errorf("running %d, waiting %d; want 1 and 1", g.running, len(g.queue))
+		if running, waiting, _ := g.counts(); running != 1 || waiting != 1 {
+			t.Errorf("running %d, waiting %d; want 1 and 1", running, waiting)
 		}
 		release()
 		(<-admitted)()
-		if g.running != 0 || len(g.byTarget) != 0 {
-			t.Errorf("running %d, targets %v at the end", g.running, g.byTarget)
+		if running, _, servers := g.counts(); running != 0 || servers != 0 {
+			t.Errorf("%d run at %d servers at the end", running, servers)
 		}
 	})
 }
@@ -333,7 +340,8 @@ func TestAdmissionInvariants(t *testing.T) {
 				t.Errorf("only %d were %s: the test says little", n, name)
 			}
 		}
-		if s := fmt.Sprint(g.running, g.admission.b2b, len(g.byTarget), len(g.queue), g.waiting.Load()); s != "0 0 0 0 0" {
+		running, waiting, servers := g.counts()
+		if s := fmt.Sprint(running, waiting, servers, g.waiting.Load()); s != "0 0 0 0" {
 			t.Errorf("left behind: %s", s)
 		}
 		time.Sleep(2 * drainPoll)
