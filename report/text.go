@@ -11,7 +11,6 @@ import (
 
 	"github.com/bounceback-exporter/bounceback_exporter/config"
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
-	"github.com/bounceback-exporter/bounceback_exporter/prober/wire"
 )
 
 // Text writes the report for people. It contains what iperf 2 prints of a
@@ -110,13 +109,13 @@ func peerText(p *prober.Peer) string {
 	}
 	switch p.Kind {
 	case prober.PeerBounceback:
-		if p.Version.OK && p.Version.V == (wire.Version{Upper: 2, Lower: 2, Patch: 99}) {
-			return "a responder of bounceback_exporter, which calls itself 2.2.99"
+		if version == ownResponder {
+			return "a responder of bounceback_exporter, which calls itself" + version
 		}
 		if version == "" {
 			return "bounces, but does not tell its version (message layout " + p.Layout.String() + ")"
 		}
-		return "iperf" + version + developmentText(p.Version.V)
+		return "iperf" + version + developmentText(p.Version.V.Stage)
 	case prober.PeerNoBounceback:
 		if version == "" {
 			return "an iperf 2 without bounceback"
@@ -130,10 +129,13 @@ func peerText(p *prober.Peer) string {
 	return ""
 }
 
-// developmentText marks builds that are no release. 2.2.1 is one although it
-// calls itself a candidate.
-func developmentText(v wire.Version) string {
-	if v.Stage == wire.StageRelease || v.Stage == wire.StageCandidate {
+// ownResponder is what our own responder tells.
+const ownResponder = " 2.2.99"
+
+// developmentText marks builds that are no release. A version's stage is 3 for a
+// release and 1 for a candidate, which is what the release 2.2.1 calls itself.
+func developmentText(stage uint16) string {
+	if stage == 3 || stage == 1 {
 		return ""
 	}
 	return " (development build)"
