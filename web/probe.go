@@ -2,17 +2,14 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"strconv"
 	"time"
 
-	"github.com/bounceback-exporter/bounceback_exporter/collector"
 	"github.com/bounceback-exporter/bounceback_exporter/config"
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
 )
@@ -91,35 +88,21 @@ func (h *Handler) measure(ctx context.Context, a *answered, cfg *config.Config) 
 // run waits for admission at the job's address and does the test.
 func (h *Handler) run(ctx context.Context, job *prober.Job) outcome {
 	arrived := h.now()
-	exclusive := job.Module.Congest != nil
-	release, rej, err := h.admission.enter(ctx, job.Addr, job.Module.BackToBack())
+	leave, lease, rej, err := h.admit(ctx, job)
 	switch {
 	case rej != nil:
 		return outcome{rejected: rej}
 	case err != nil:
 		return outcome{result: gone(job, h.now(), err)}
 	}
-	defer release()
-	admitted := h.now()
-
-	h.self.Waiting(1)
-	job.Lease, err = h.peers.Enter(ctx, job.Addr, exclusive)
-	h.self.Waiting(-1)
-	switch {
-	case err == nil:
-	case errors.Is(ctx.Err(), context.Canceled):
-		return outcome{result: gone(job, h.now(), ctx.Err())}
-	default:
-		return outcome{rejected: h.loadInTheWay(job.Addr, exclusive)}
-	}
-	defer job.Lease.Release()
+	defer leave()
 
 	began := h.now()
 	job.Waited = began.Sub(arrived)
 	h.self.ProbeStarted(job.Module.Name)
 	res := h.guard(job, prober.PhaseConnect, func() *prober.Result { return h.runner.Run(ctx, job) })
 	h.self.ProbeDone(job.Module.Name, res)
-	res.Log = append(waitLog(job, admitted.Sub(arrived), began.Sub(admitted)), res.Log...)
+	res.Log = append(waitLog(job, job.Waited-lease, lease), res.Log...)
 	return outcome{result: res, began: began}
 }
 
@@ -154,28 +137,6 @@ func unfinished(job *prober.Job, now time.Time, err *prober.Error) *prober.Resul
 	res.Phases[prober.PhaseResolve] = job.ResolveTook
 	res.Log = []prober.LogLine{{At: res.Elapsed, Message: err.Error()}}
 	return res
-}
-
-// waitLog tells of waits that somebody would notice.
-func waitLog(job *prober.Job, admission, lease time.Duration) []prober.LogLine {
-	var lines []prober.LogLine
-	add := func(format string, took time.Duration) {
-		if took >= time.Millisecond {
-			lines = append(lines, prober.LogLine{At: job.ResolveTook.V,
-				Message: fmt.Sprintf(format, took.Round(100*time.Microsecond))})
-		}
-	}
-	add("waited %s for a place among the limits of this exporter", admission)
-	add("waited %s for a load at this address to end, or for this one's turn", lease)
-	return lines
-}
-
-func (h *Handler) loadInTheWay(addr netip.AddrPort, exclusive bool) *rejection {
-	text := fmt.Sprintf("a load test at %s ran until this request's deadline; nothing else may run there meanwhile", addr)
-	if exclusive {
-		text = fmt.Sprintf("other probes ran at %s until this request's deadline; a load needs the server for itself", addr)
-	}
-	return &rejection{collector.CauseLoad, retrySoon, text}
 }
 
 // refuse answers 400.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,4 +109,53 @@ func TestProbePanicUnderLoad(t *testing.T) {
 	if w.Code != 200 || seriesOf(w.Body.String(), `probe_failure_reason{reason="internal"}`) != "1" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+}
+
+// Probes that wait for a load at their server take no place meanwhile: those of
+// other servers run.
+func TestProbesThatWaitForALoadTakeNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		load := loadModule("load", 5*time.Minute)
+		load.Period = 20 * time.Millisecond
+		cfg := testConfig(load, testModule("rtt")) // rtt is back to back
+		l := newLab(cfg, nil)
+		l.admission.backToBack = func() int { return 2 }
+		var at, most atomic.Int32
+		l.runner.run = func(_ context.Context, job *prober.Job) *prober.Result {
+			if job.Module.Congest != nil {
+				time.Sleep(6 * time.Second)
+				return bounced(job)
+			}
+			most.Store(max(most.Load(), at.Add(1)))
+			defer at.Add(-1)
+			time.Sleep(time.Second)
+			return bounced(job)
+		}
+		go l.get("/probe?target=192.0.2.1&module=load")
+		synctest.Wait()
+		codes := make(chan int, 5)
+		for range 5 {
+			go func() { codes <- l.get("/probe?target=192.0.2.1&module=rtt").Code }()
+		}
+		time.Sleep(100 * time.Millisecond)
+		if got := l.metric("bounceback_exporter_probes_waiting"); got != "5" {
+			t.Errorf("%s wait", got)
+		}
+		start := time.Now()
+		w := l.get("/probe?target=192.0.2.2&module=rtt")
+		if took := time.Since(start); w.Code != 200 || took != time.Second {
+			t.Errorf("another server: %d after %v", w.Code, took)
+		}
+		for range 5 {
+			if code := <-codes; code != 200 {
+				t.Errorf("one that waited got %d", code)
+			}
+		}
+		if most.Load() != 2 {
+			t.Errorf("%d ran at once; the limit is 2", most.Load())
+		}
+		if got := l.metric("bounceback_exporter_probes_waiting"); got != "0" {
+			t.Errorf("%s wait at the end", got)
+		}
+	})
 }
