@@ -45,7 +45,7 @@ func TestLoopAllocatesNothing(t *testing.T) {
 			}
 			l := r.newLoop(c, layout)
 			w := Window{Samples: make([]Sample, 0, samplesFor(m, m.Duration))}
-			l.rows.begin(0, r.clk.mono())
+			l.rows.begin(0, r.clk.mono(), 0)
 
 			// The test's own helpers come to rest, and no collection interferes. The
 			// runtime may still find that it needs one more thread, some seven objects:

@@ -66,7 +66,7 @@ func (r *run) window(l *loop, load LoadLabel, duration time.Duration) *Error {
 	} else if l.layout == wire.LayoutA {
 		s.end = r.ends217()
 	}
-	l.rows.begin(len(r.res.Windows), now)
+	l.rows.begin(len(r.res.Windows), now, s.end)
 
 	err := l.run(&w, s)
 	if err == nil && r.m.Congest != nil {

@@ -5,6 +5,10 @@ import "time"
 // rowEvery is the length of a row: iperf's -i 1.
 const rowEvery = int64(time.Second)
 
+// rowRest is the shortest row worth having: what is left of a window after its
+// last whole second belongs to that second's row if it is shorter.
+const rowRest = int64(50 * time.Millisecond)
+
 // rows collects one row a second into memory set aside before, and shows them to
 // whoever watches.
 type rows struct {
@@ -12,6 +16,7 @@ type rows struct {
 	rows   []Row // len: finished rows
 	cur    Row
 	due    int64 // when the current row ends
+	end    int64 // when the window does; 0: by its count
 	live   *Live
 	window int
 	loads  func(*Row) // fills in the load streams' bytes; nil: none
@@ -31,9 +36,9 @@ func (r *rows) prepare(total time.Duration, live *Live) {
 	}
 }
 
-// begin starts the rows of a window.
-func (r *rows) begin(window int, now int64) {
-	r.window = window
+// begin starts the rows of a window that is to end at end, or 0.
+func (r *rows) begin(window int, now, end int64) {
+	r.window, r.end = window, end
 	r.cur = Row{Window: window}
 	r.due = now + rowEvery
 }
@@ -43,7 +48,7 @@ func (r *rows) add(c *conn, s *Sample) {
 	if !r.on {
 		return
 	}
-	if s.Received >= r.due {
+	if s.Received >= r.due && (r.end == 0 || r.end-r.due >= rowRest) {
 		r.close(c, s.Received)
 		r.due += (s.Received - r.due + rowEvery) / rowEvery * rowEvery
 	}
