@@ -263,12 +263,13 @@ basic_auth_users: {scraper: $2a$04$1sb0vMXF752NFus/nWmgku6Iuyb6cvqr8fiTjRZlmLrOe
 	}
 	p := startCommand(t, programCommand("--web.config.file="+webConfig,
 		"--web.listen-address=127.0.0.1:0", "--web.listen-address=127.0.0.1:0"), 2)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	_, target := startResponder(t, "127.0.0.1")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	for _, url := range p.urls {
 		url = strings.Replace(url, "http:", "https:", 1)
 		for password, want := range map[string]int{"secret": 200, "wrong": 401, "": 401} {
-			req, _ := http.NewRequest(http.MethodGet, url+"/metrics", nil)
+			req, _ := http.NewRequest(http.MethodGet, url+"/probe?target="+target, nil)
 			if password != "" {
 				req.SetBasicAuth("scraper", password)
 			}
@@ -276,9 +277,13 @@ basic_auth_users: {scraper: $2a$04$1sb0vMXF752NFus/nWmgku6Iuyb6cvqr8fiTjRZlmLrOe
 			if err != nil {
 				t.Fatal(err)
 			}
+			body, err := io.ReadAll(res.Body)
 			res.Body.Close()
-			if res.StatusCode != want {
-				t.Errorf("password %q: %d; want %d", password, res.StatusCode, want)
+			if res.StatusCode != want || res.ProtoMajor != 2 || err != nil {
+				t.Errorf("password %q: %s %d, %v; want %d", password, res.Proto, res.StatusCode, err, want)
+			}
+			if want == 200 && series(string(body), "probe_success") != "1" {
+				t.Errorf("got %s", body)
 			}
 		}
 	}
