@@ -30,7 +30,24 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, a *answered) {
 		return
 	}
 	// Plain options: with EnableOpenMetrics a gauge histogram comes out misnamed.
-	promhttp.HandlerFor(collector.Gatherer(a.outcome.result, a.extra()), promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	promhttp.HandlerFor(collector.Gatherer(a.outcome.result, a.extra()), promhttp.HandlerOpts{}).ServeHTTP(w, withoutEscaping(r))
+}
+
+// withoutEscaping lets a request for protobuf accept names as they are, where it
+// says nothing of it, as Prometheus does not. Ours never need escaping, and
+// promhttp copies every family to find that out.
+func withoutEscaping(r *http.Request) *http.Request {
+	const proto = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;"
+	accept := r.Header.Get("Accept")
+	if !strings.Contains(accept, proto) || strings.Contains(accept, proto+"escaping=") {
+		return r
+	}
+	as := *r
+	as.Header = http.Header{
+		"Accept":          {strings.Replace(accept, proto, proto+"escaping=allow-utf-8;", 1)},
+		"Accept-Encoding": r.Header["Accept-Encoding"],
+	}
+	return &as
 }
 
 // renderDebug shows all there is about one probe as plain text.
