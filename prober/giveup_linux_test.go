@@ -42,13 +42,15 @@ func TestGivingUpAConnectAsItSucceeds(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				if r.Connect == nil {
-					given++
-				} else {
+				switch {
+				case r.Connect != nil:
 					gotThrough++
+				case r.Phases[PhaseConnect].OK:
+					given++
 				}
 				mu.Unlock()
-				if r.Err == nil || r.Err.Reason != ReasonConnectTimeout && r.Err.Reason != ReasonSilent {
+				// On a busy machine the time may be over before anything began.
+				if r.Err == nil || r.Err.Reason != ReasonConnectTimeout && r.Err.Reason != ReasonSilent && r.Err.Reason != ReasonBusy {
 					t.Errorf("%v", r.Err)
 				}
 				idle(t, p, 10*time.Second)

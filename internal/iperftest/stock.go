@@ -69,7 +69,7 @@ func (s *Stock) Wait(late time.Duration) (StockReport, error) {
 		return r, fmt.Errorf("a test of %v took %v", s.length, r.Interval)
 	}
 	// A busy machine misses ticks, but not nearly all of them.
-	if least := int(s.length / (50 * time.Millisecond)); r.Bounces < least {
+	if least := int(s.length / (200 * time.Millisecond)); r.Bounces < least {
 		return r, fmt.Errorf("%d bounces in %v, at least %d should have been possible", r.Bounces, s.length, least)
 	}
 	for _, w := range []string{"fail", "WARN", "error", "reset", "Broken pipe"} {
