@@ -76,20 +76,44 @@ func TestCommandRunsInTheNamespace(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), l.B.Device) {
 		t.Errorf("%v, %s", err, out)
 	}
-	cmd := l.B.Command("sleep", "60")
+	cmd := l.B.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid))
-	if err != nil || (string(name) != "sleep\n" && string(name) != "nsenter\n") {
-		t.Errorf("process %d is %q, %v", cmd.Process.Pid, name, err)
-	}
+	eventually(t, "the process is the program itself", func() bool { return program(t, cmd.Process.Pid) == "sleep" })
 	l.Close() // ends it
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("sleep ended with %v", err)
 	}
 	if err := l.B.Command("no such program").Run(); err == nil {
 		t.Error("no error for a program that isn't there")
+	}
+}
+
+// program is the name of the program that a process runs.
+func program(t *testing.T, pid int) string {
+	t.Helper()
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(name))
+}
+
+// A command that has hardly been started when the lab ends ends too, wherever it is
+// on its way.
+func TestCommandOnItsWayEnds(t *testing.T) {
+	Require(t)
+	for range 5 {
+		l := New(t, Config{})
+		cmd := l.B.Command("sleep", "600")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if err := cmd.Wait(); err == nil {
+			t.Error("sleep slept its time")
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type linkProcess struct {
 const (
 	orderTimeout = 10 * time.Second
 	stopTimeout  = 15 * time.Second
+	killTimeout  = 2 * time.Second
 )
 
 // startLink starts the link process and hands it the devices.
@@ -106,8 +107,11 @@ func (p *linkProcess) call(q linkd.Request) (r linkd.Reply, err error) {
 // stop lets the link end all processes in the lab, and then itself.
 func (p *linkProcess) stop() error {
 	p.control.Close()
-	hung := time.AfterFunc(stopTimeout, func() { _ = p.cmd.Process.Kill() })
-	defer hung.Stop()
+	// A link that hangs is asked where (the runtime answers on stderr), then ended.
+	ask := time.AfterFunc(stopTimeout, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) })
+	defer ask.Stop()
+	end := time.AfterFunc(stopTimeout+killTimeout, func() { _ = p.cmd.Process.Kill() })
+	defer end.Stop()
 	err := p.cmd.Wait()
 	if text := strings.TrimSpace(p.stderr.String()); err != nil || text != "" {
 		return fmt.Errorf("link process: %v %s", err, text)

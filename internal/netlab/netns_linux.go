@@ -6,7 +6,9 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -192,8 +194,9 @@ func addAddress4(fd int, device string, a netip.Prefix) error {
 	return nil
 }
 
-// addAddress6 does the same for IPv6. There is no duplicate address detection on a
-// TUN device: the address is usable at once.
+// addAddress6 does the same for IPv6, and waits until the address can be bound to:
+// there is no duplicate address detection on a TUN device, but a kernel thread has to
+// find that out.
 func addAddress6(fd int, device string, a netip.Prefix) error {
 	ifr, err := unix.NewIfreq(device)
 	if err != nil {
@@ -216,7 +219,33 @@ func addAddress6(fd int, device string, a netip.Prefix) error {
 	if errno != 0 {
 		return errno
 	}
-	return nil
+	const limit = 10 * time.Second
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		tentative, err := isTentative(a.Addr())
+		if err != nil || !tentative {
+			return err
+		}
+		if time.Since(start) > limit {
+			return fmt.Errorf("still tentative after %v", limit)
+		}
+	}
+}
+
+// isTentative looks up an IPv6 address of the calling thread's namespace.
+func isTentative(a netip.Addr) (bool, error) {
+	text, err := os.ReadFile("/proc/thread-self/net/if_inet6")
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line) // address, index, prefix, scope, flags, device; all hexadecimal
+		if len(f) < 6 || f[0] != fmt.Sprintf("%x", a.As16()) {
+			continue
+		}
+		flags, err := strconv.ParseUint(f[4], 16, 32)
+		return flags&unix.IFA_F_TENTATIVE != 0, err
+	}
+	return false, fmt.Errorf("not in the kernel's list")
 }
 
 // writeSysctl sets a parameter in the calling thread's namespace.

@@ -109,40 +109,36 @@ func (d *direction) run() {
 	}
 }
 
-// step delivers what is due, takes in what has come, and returns the next instant
-// at which something is due.
+// step delivers what is due, takes in some of what has come, and returns the next
+// instant at which something is due. What it leaves in a device wakes the next sleep
+// at once; in between orders have their turn.
 func (d *direction) step() (next time.Duration, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for {
-		d.deliver()
-		more := false
-		for _, fd := range d.from {
-			for range batch {
-				p := d.shaper.Get()
-				n, err := read(fd, p.Buf)
-				if err != 0 {
-					d.shaper.Put(p)
-					if err != unix.EAGAIN && err != unix.EINTR {
-						fail("reading a TUN device", err)
-					}
-					break
+	d.deliver()
+	for _, fd := range d.from {
+		for range batch {
+			p := d.shaper.Get()
+			n, err := read(fd, p.Buf)
+			if err != 0 {
+				d.shaper.Put(p)
+				if err != unix.EAGAIN && err != unix.EINTR {
+					fail("reading a TUN device", err)
 				}
-				more = true
-				p.Data = p.Buf[:n]
-				d.take(p)
+				break
 			}
-		}
-		if !more {
-			return d.shaper.Next()
+			d.take(p, n)
 		}
 	}
+	d.deliver()
+	return d.shaper.Next()
 }
 
 // take puts a packet on the link. Multicast is not carried: it is the kernel's own
 // chatter (MLD, router solicitations) and would make the counters differ from run
 // to run.
-func (d *direction) take(p *shape.Packet) {
+func (d *direction) take(p *shape.Packet, n int) {
+	p.Data = p.Buf[:n]
 	dst, ok := shape.Destination(p.Data)
 	if !ok || dst.IsMulticast() {
 		d.shaper.Put(p)
