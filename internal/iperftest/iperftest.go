@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -81,15 +82,22 @@ func StartAt(t testing.TB, wrap Wrap, addr netip.AddrPort, args ...string) *Serv
 	return s
 }
 
-// FreePort is a TCP port of loopback that was free a moment ago.
+// FreePort is a TCP port of loopback that was free a moment ago. It lies below the
+// range from which the kernel takes those of outgoing connections, so that nobody
+// gets it by chance before the server does.
 func FreePort(t testing.TB) uint16 {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 100 {
+		var l net.Listener
+		port := 15000 + rand.IntN(17000)
+		if l, err = net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			_ = l.Close()
+			return uint16(port)
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).AddrPort().Port()
+	t.Fatal(err)
+	return 0
 }
 
 // Pid of the server's process.
