@@ -27,6 +27,12 @@ type ending struct {
 	// bytes are not read before that time is over.
 	extra time.Duration
 	much  bool // of a load that the peer sends: socket buffers hold megabytes
+	// early: nothing has come yet of a load that goes both ways. Our FIN waits for
+	// the first byte, at most for extra: a 2.1.8 that finds header and FIN together
+	// can hang before it sends anything, once in some fifty times, for ever.
+	early bool
+	// heard, if not nil, is called with the first bytes of what the peer still said.
+	heard func([]byte)
 	// done is called when the connection has ended.
 	done func(clean bool)
 }
@@ -87,19 +93,33 @@ func (p *Prober) finish(c *conn, e ending, d *peers.Drain) bool {
 			clean = false
 		}
 	}
+	over := time.Now().Add(e.extra)
+	if e.early {
+		_ = b.SetDeadline(over)
+		if n, err := b.Read(make([]byte, 1)); n == 0 && !errors.Is(err, os.ErrDeadlineExceeded) {
+			over = time.Time{} // the peer has ended it
+		}
+	}
 	if e.apart {
 		d.Alone(p.opts.Bounds.Drain)
 	}
 	c.halfClose()
-	if e.extra > 0 {
-		time.Sleep(e.extra)
-	}
+	time.Sleep(time.Until(over))
 	_ = b.SetDeadline(time.Now().Add(e.hold + p.opts.Bounds.Drain))
 	limit := int64(drainReply)
 	if e.much {
 		limit = drainLoad
 	}
-	n, err := io.CopyBuffer(io.Discard, io.LimitReader(readerOnly{b}, limit), make([]byte, 16<<10))
+	rest := io.LimitReader(readerOnly{b}, limit)
+	buf := make([]byte, 16<<10)
+	var n int64
+	if e.heard != nil {
+		first, _ := rest.Read(buf)
+		e.heard(buf[:first])
+		n = int64(first)
+	}
+	more, err := io.CopyBuffer(io.Discard, rest, buf)
+	n += more
 	if errors.Is(err, os.ErrDeadlineExceeded) || n == limit {
 		clean = false
 	}

@@ -42,6 +42,7 @@ type loadStream struct {
 	ends   int64 // monotonic ns after which the server has stopped sending by itself
 	reads  bool
 	writes bool
+	proved bool // the server has taken it
 	over   bool // the server has ended it
 }
 
@@ -217,18 +218,21 @@ func (ld *load) open(T time.Duration) *Error {
 		ld.abandon(s, nil)
 		return r.loadFailed(fmt.Errorf("the server answered a load with %q, which is no acknowledgement", buf[:8]))
 	}
+	s.proved = true
 	r.slot.Release()
 	r.slot = nil
 	ld.streams = append(ld.streams, s)
 	return nil
 }
 
-// abandon leaves a stream that did not prove itself to the background, with the
-// handshake slot.
+// abandon leaves a stream that did not prove itself to the background. The
+// handshake slot is not kept until it ends, as a first message's is: a server that
+// takes one connection at a time comes to it only after our bounces' end, which
+// would wait for the slot. The lease keeps everybody else away.
 func (ld *load) abandon(s *loadStream, pending []byte) {
-	slot := ld.r.slot
+	ld.r.slot.Release()
 	ld.r.slot = nil
-	ld.endStream(s, pending, slot.Release)
+	ld.endStream(s, pending)
 }
 
 // end calls the load off, whatever it was doing: the streams stop reading, so
@@ -240,24 +244,20 @@ func (ld *load) end() {
 		ld.engine.stop()
 	}
 	for _, s := range ld.streams {
-		ld.endStream(s, nil, nil)
+		ld.endStream(s, nil)
 	}
 }
 
-func (ld *load) endStream(s *loadStream, pending []byte, also func()) {
+func (ld *load) endStream(s *loadStream, pending []byte) {
 	r := ld.r
-	e := ending{addr: r.job.Addr, connected: true, pending: pending, hold: loadPatience, much: s.reads, apart: also == nil && r.gap() > 0}
+	e := ending{addr: r.job.Addr, connected: true, pending: pending, hold: loadPatience, much: s.reads, apart: r.gap() > 0}
 	if s.reads && !s.over {
 		e.extra = time.Duration(s.ends - r.clk.mono())
+		e.early = s.writes && !s.proved
 	}
 	lease := r.job.Lease
 	lease.Hold()
-	e.done = func(bool) {
-		lease.Release()
-		if also != nil {
-			also()
-		}
-	}
+	e.done = func(bool) { lease.Release() }
 	r.p.end(s.c, e)
 }
 
