@@ -51,7 +51,7 @@ func (r *run) handshake() (*conn, wire.Layout, *Error) {
 			return c, layout, nil
 		case outcome == otherLayout:
 			r.logf("iperf 2.1.7 has a layout of its own: connecting again")
-			if _, err := r.endAndWait(c); err != nil {
+			if _, _, err := r.endAndWait(c); err != nil {
 				return nil, 0, err
 			}
 		case outcome == silent:
@@ -118,12 +118,12 @@ func (r *run) firstBounce(layout wire.Layout, ask bool) (*conn, outcome, *Error)
 	connected := r.clk.mono()
 	info := &Connect{Duration: time.Duration(connected - r.phaseSince)}
 	haveInfo := c.tcpInfo(&info.TCP)
+	r.enter(PhaseHandshake)
 	var s Sample
 	s.SentWall, s.Sent = r.clk.now()
 	msg.PutSent(buf, wire.StampFromUnixNano(s.SentWall))
 	n, werr := c.send(buf, s.Sent, r.until)
 	r.res.Connect, r.res.Local = info, c.localAddr()
-	r.enter(PhaseHandshake)
 	if haveInfo {
 		r.logf("connected in %v", info.Duration.Round(time.Microsecond))
 	}

@@ -17,9 +17,12 @@ const askVersionLeft = 2 * time.Second
 func (r *run) afterSilence(c *conn, tried wire.Layout) *Error {
 	r.logf("no reply to the first message")
 	quiet := &Error{PhaseHandshake, ReasonSilent, errors.New("the connection was accepted, but no reply came: not an iperf 2 server with bounceback, or one that is busy with somebody else's connection")}
-	ended, err := r.endAndWait(c)
+	ended, heard, err := r.endAndWait(c)
 	if err != nil {
 		return err
+	}
+	if len(heard) > 0 && !isIperf2(heard[0]) {
+		return r.stranger(heard) // it waited for our FIN to say what it thinks of us
 	}
 	if !ended || time.Duration(r.until-r.clk.mono()) < askVersionLeft {
 		return quiet
@@ -75,11 +78,14 @@ func (r *run) askVersion() (bool, *Error) {
 		n += more
 	}
 	if err := r.readAck(buf[:n], rerr); err != nil || rerr != nil {
-		r.logf("no ack to a version request: %v", errors.Join(rerr, err))
+		if rerr == nil {
+			rerr = err
+		}
+		r.logf("no ack to a version request: %v", rerr)
 		r.giveUp(c, ending{connected: true})
 		return false, err
 	}
-	_, err = r.endAndWait(c)
+	_, _, err = r.endAndWait(c)
 	return true, err
 }
 
@@ -105,6 +111,9 @@ func (r *run) readAck(b []byte, rerr error) *Error {
 // tell what it is.
 const aLittleMore = 50 * time.Millisecond
 
+// strangerSays is how many bytes of it are shown.
+const strangerSays = 40
+
 // isIperf2 tells whether what an iperf 2 server sends first can begin with b: an
 // ack, or the echo of a start bit, with or without the ack request.
 func isIperf2(b byte) bool { return b == 0 || b == 0x02 || b == 0x10 || b == 0x12 }
@@ -117,5 +126,5 @@ func (r *run) stranger(b []byte) *Error {
 		return &Error{r.phase, ReasonNoBounceback, errors.New("the server is an iperf 3, which has no bounceback")}
 	}
 	r.res.Peer.Kind = PeerOther
-	return &Error{r.phase, ReasonNoBounceback, fmt.Errorf("the peer answered %q, which no iperf 2 does", b[:min(len(b), 40)])}
+	return &Error{r.phase, ReasonNoBounceback, fmt.Errorf("the peer answered %q, which no iperf 2 does", b[:min(len(b), strangerSays)])}
 }

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -226,13 +227,20 @@ func (r *run) giveUp(c *conn, e ending) {
 }
 
 // endAndWait ends a connection and waits for it, keeping the slot. It tells
-// whether the peer has finished too.
-func (r *run) endAndWait(c *conn) (bool, *Error) {
-	ended := make(chan bool, 1)
-	r.p.end(c, ending{addr: r.job.Addr, connected: true, hold: r.m.Hold, done: func(clean bool) { ended <- clean }})
+// whether the peer has finished too, and the beginning of what it still said.
+func (r *run) endAndWait(c *conn) (clean bool, heard []byte, _ *Error) {
+	type end struct {
+		clean bool
+		heard []byte
+	}
+	ended := make(chan end, 1)
+	var last []byte
+	r.p.end(c, ending{addr: r.job.Addr, connected: true, hold: r.m.Hold,
+		heard: func(b []byte) { last = bytes.Clone(b[:min(len(b), strangerSays)]) },
+		done:  func(clean bool) { ended <- end{clean, last} }})
 	select {
-	case clean := <-ended:
-		return clean, nil
+	case e := <-ended:
+		return e.clean, e.heard, nil
 	case <-r.ctx.Done():
 		// The slot stays taken until the connection has ended.
 		slot := r.slot
@@ -241,7 +249,7 @@ func (r *run) endAndWait(c *conn) (bool, *Error) {
 			<-ended
 			slot.Release()
 		}()
-		return false, r.fail(r.ctxError(), ReasonSilent)
+		return false, nil, r.fail(r.ctxError(), ReasonSilent)
 	}
 }
 
