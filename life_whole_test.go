@@ -53,7 +53,12 @@ func newWhole(t testing.TB, configuration string, o prober.Options) *whole {
 
 // get asks the handler itself, without HTTP in between; header are pairs.
 func (w *whole) get(path string, header ...string) (int, string) {
-	r := httptest.NewRequest(http.MethodGet, path, nil)
+	return w.getContext(context.Background(), path, header...)
+}
+
+// getContext is get for a client that goes away when ctx ends.
+func (w *whole) getContext(ctx context.Context, path string, header ...string) (int, string) {
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
