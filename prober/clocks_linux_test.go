@@ -12,6 +12,7 @@ import (
 	"github.com/bounceback-exporter/bounceback_exporter/config"
 	"github.com/bounceback-exporter/bounceback_exporter/internal/iperftest"
 	"github.com/bounceback-exporter/bounceback_exporter/internal/netlab"
+	"github.com/bounceback-exporter/bounceback_exporter/prober/fakeserver"
 )
 
 // checkWithheld: a far clock that is off by offset is noticed, one-way delays are
@@ -160,4 +161,17 @@ func TestClockCheckNeverFalseOnLoopback(t *testing.T) {
 		bounces += len(r.Windows[0].Samples)
 	}
 	t.Logf("%d bounces", bounces)
+}
+
+// The same with a peer whose clock the test sets, to the microsecond.
+func TestClockOfAPeerOff(t *testing.T) {
+	for _, offset := range []time.Duration{5 * time.Second, -5 * time.Second, 100 * time.Millisecond} {
+		s := fakeserver.Start(t, fakeserver.Script{ClockOffset: offset})
+		pr := New(Options{})
+		r := pr.Run(t.Context(), &Job{Module: module(owd(300 * time.Millisecond)), Addr: s.Addr()})
+		checkWithheld(t, r, offset)
+		if err := pr.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }
