@@ -8,13 +8,15 @@ func Advice(reason prober.Reason) (meaning, next string) {
 	switch reason {
 	case prober.ReasonTargetDenied:
 		return "The address is not among those that this exporter may probe; nothing was sent.",
-			"Add its network and port to allowed_targets, or probe another target."
+			"Add its network and port to allowed_targets, or probe another target. The list also binds probes by hand that take that configuration."
 	case prober.ReasonResolve:
 		return "The name has no address of the wanted family; nothing was sent.",
-			"Check the spelling and the resolver of this host. With ip_protocol_fallback the other family is tried too."
+			"Check the spelling and the resolver of this host. If the name has addresses of one family only, look at the module's " +
+				"preferred_ip_protocol, source_address and ip_protocol_fallback."
 	case prober.ReasonTimeoutTooShort:
 		return "Less than half of the test fits into the time that was given; nothing was sent.",
-			"Shorten the module's duration, or raise its timeout and the scrape_timeout."
+			"Shorten the module's duration, or raise its timeout and the scrape_timeout. If most of the time went into waiting, " +
+				"let fewer probes of this server run at once, or raise limits."
 	case prober.ReasonConnectRefused:
 		return "The host is there, but nothing listens on that port.",
 			"Start the server (iperf -s), and check the port and the address it is bound to: " +
@@ -27,11 +29,10 @@ func Advice(reason prober.Reason) (meaning, next string) {
 			"Check routes, the module's source_address and interface, and whether this host has that address family at all."
 	case prober.ReasonNoBounceback:
 		return "Something answered, but it can't bounce: an iperf 2 older than 2.1.7, an iperf 3, or another service.",
-			"Run iperf 2.1.8 or newer at the far end. iperf 3 has no bounceback and speaks another protocol."
+			"Run iperf 2.1.7 or newer at the far end, better 2.1.9. iperf 3 has no bounceback and speaks another protocol."
 	case prober.ReasonUnsupported:
 		return "The module asks for something that the server or this kernel lacks.",
-			"reply_size needs iperf 2.2.0 or newer at the far end; congestion_control needs an algorithm " +
-				"that net.ipv4.tcp_available_congestion_control lists here."
+			"The cause says which: take that setting out of the module or change it, or upgrade what lacks it."
 	case prober.ReasonSilent:
 		return "The connection was accepted, but no reply came.",
 			"The server may be busy with a silent connection of somebody else's, serve one client at a time (-1), " +

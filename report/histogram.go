@@ -222,10 +222,13 @@ func drawHistogram(b *strings.Builder, sorted []time.Duration, indent string, o 
 	}
 }
 
-// share is a cumulative percentage in six columns; 100.0% is written only where
-// nothing is left.
+// share is a cumulative percentage in six columns, rounded; but 100.0% is written
+// only where nothing is left.
 func share(sum, n int) string {
-	p := math.Floor(float64(sum)/float64(n)*1000) / 10
+	p := math.Round(float64(sum)/float64(n)*1000) / 10
+	if sum < n {
+		p = min(p, 99.9)
+	}
 	return fmt.Sprintf("%5.1f%%", p)
 }
 
@@ -276,8 +279,9 @@ func binLabels(bins []bin) (labels []string, unitName string) {
 }
 
 // iperfLine is the histogram in the form that iperf 2 prints, so that both can be
-// laid side by side: bins of 100 us, bin k covering [(k-1)*100, k*100) us.
-func iperfLine(v []time.Duration) string {
+// laid side by side: bins of 100 us, bin k covering [(k-1)*100, k*100) us. Bins
+// that begin beyond limit bytes are left out; omitted tells how many.
+func iperfLine(v []time.Duration, limit int) (line string, omitted int) {
 	h := stats.Iperf(v)
 	var b strings.Builder
 	fmt.Fprintf(&b, "BB8-PDF: bin(w=100us):cnt(%d)=", h.N)
@@ -285,9 +289,14 @@ func iperfLine(v []time.Duration) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
+		if b.Len() > limit {
+			omitted = len(h.Bins) - i
+			b.WriteString("...")
+			break
+		}
 		fmt.Fprintf(&b, "%d:%d", bin.Number, bin.Count)
 	}
 	fmt.Fprintf(&b, " (5.00/95.00/99.7%%=%d/%d/%d,Outliers=%d,obl/obu=%d/%d)",
 		h.P5, h.P95, h.P997, h.Outliers, h.Below, h.Above)
-	return b.String()
+	return b.String(), omitted
 }

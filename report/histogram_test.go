@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -193,7 +194,10 @@ func TestIperfLine(t *testing.T) {
 				v = append(v, time.Duration(n)*100*time.Microsecond-50*time.Microsecond)
 			}
 		}
-		got := iperfLine(v)
+		got, omitted := iperfLine(v, math.MaxInt)
+		if omitted != 0 {
+			t.Errorf("%d bins are missing in %s", omitted, got)
+		}
 		for _, want := range []string{
 			sprintf("BB8-PDF: bin(w=100us):cnt(%d)=62:1,", h.Count),
 			sprintf(" (5.00/95.00/99.7%%=%d/%d/%d,Outliers=%d,obl/obu=0/0)", h.P5, h.P95, h.P997, h.Outliers),

@@ -31,7 +31,7 @@ func JSON(w io.Writer, r *prober.Result, o Options) error {
 		Clock:           clockOf(r.Clock),
 		OneWayDelays:    oneWayDelaysOf(r),
 		Load:            loadOf(r.Load),
-		ElapsedSeconds:  r.Elapsed.Seconds(),
+		ElapsedSeconds:  decimal(r.Elapsed),
 		TimeoutSeconds:  nonZeroSeconds(r.Timeout),
 		AddressesHidden: o.HideIPs,
 	}
@@ -39,7 +39,7 @@ func JSON(w io.Writer, r *prober.Result, o Options) error {
 		doc.Windows = append(doc.Windows, windowOf(r, &r.Windows[i]))
 	}
 	for _, l := range r.Log {
-		doc.Log = append(doc.Log, logJSON{l.At.Seconds(), m.text(l.Message)})
+		doc.Log = append(doc.Log, logJSON{decimal(l.At), m.text(l.Message)})
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -81,8 +81,8 @@ func settingsOf(r *prober.Result) *settingsJSON {
 	s := &settingsJSON{
 		RequestBytes:      m.Size,
 		ReplyBytes:        m.EffectiveReplySize(),
-		HoldSeconds:       m.Hold.Seconds(),
-		PeriodSeconds:     m.Period.Seconds(),
+		HoldSeconds:       decimal(m.Hold),
+		PeriodSeconds:     decimal(m.Period),
 		Burst:             m.Burst,
 		DurationSeconds:   nonZeroSeconds(m.Duration),
 		Count:             m.Count,
@@ -98,8 +98,8 @@ func settingsOf(r *prober.Result) *settingsJSON {
 		s.Congest = &congestJSON{
 			Direction:         c.Direction,
 			Streams:           c.Streams,
-			BaselineSeconds:   c.Baseline.Seconds(),
-			WarmupSeconds:     c.Warmup.Seconds(),
+			BaselineSeconds:   decimal(c.Baseline),
+			WarmupSeconds:     decimal(c.Warmup),
 			DSCP:              int(c.DSCP),
 			CongestionControl: c.CongestionControl,
 		}
@@ -164,14 +164,14 @@ func connectOf(c *prober.Connect) *connectJSON {
 	if c == nil {
 		return nil
 	}
-	return &connectJSON{DurationSeconds: c.Duration.Seconds(), TCP: tcpOf(&c.TCP)}
+	return &connectJSON{DurationSeconds: decimal(c.Duration), TCP: tcpOf(&c.TCP)}
 }
 
 func firstOf(s *prober.Sample) *firstJSON {
 	if s == nil {
 		return nil
 	}
-	return &firstJSON{RTTSeconds: s.RTT().Seconds(), ServerDwellSeconds: s.Dwell().Seconds()}
+	return &firstJSON{RTTSeconds: decimal(s.RTT()), ServerDwellSeconds: decimal(s.Dwell())}
 }
 
 func tcpOf(i *prober.TCPInfo) *tcpJSON {
@@ -195,19 +195,19 @@ func optional[T any](o prober.Optional[T]) *T {
 	return &o.V
 }
 
-func optionalSeconds(o prober.Optional[time.Duration]) *float64 {
+func optionalSeconds(o prober.Optional[time.Duration]) *decimal {
 	if !o.OK {
 		return nil
 	}
-	s := o.V.Seconds()
+	s := decimal(o.V)
 	return &s
 }
 
 // nonZeroSeconds is for settings of which zero means "none".
-func nonZeroSeconds(d time.Duration) *float64 {
+func nonZeroSeconds(d time.Duration) *decimal {
 	if d == 0 {
 		return nil
 	}
-	s := d.Seconds()
+	s := decimal(d)
 	return &s
 }

@@ -55,7 +55,11 @@ func TestKeysCarryTheirUnit(t *testing.T) {
 		for typ.Kind() == reflect.Pointer {
 			typ = typ.Elem()
 		}
-		if typ.Kind() == reflect.Float64 && !strings.HasSuffix(key, "_seconds") && key != "bounces_per_second" {
+		time := typ == reflect.TypeFor[decimal]()
+		if strings.HasSuffix(key, "_seconds") != time {
+			t.Errorf("%q is a time by its name or by its type, and not by both", key)
+		}
+		if typ.Kind() == reflect.Float64 && key != "bounces_per_second" {
 			t.Errorf("%q has no unit", key)
 		}
 	}
@@ -92,11 +96,11 @@ func TestJSONAgainstTheSamples(t *testing.T) {
 	if n != 100 || w.Replies != 100 || w.RTT.Count != 100 {
 		t.Fatalf("%v raw, %d replies, %d in the distribution", n, w.Replies, w.RTT.Count)
 	}
-	if math.Abs(w.RTT.MeanSeconds-rtt/n) > 1e-9 {
-		t.Errorf("mean RTT %v, by the stamps %v", w.RTT.MeanSeconds, rtt/n)
+	if mean := time.Duration(w.RTT.MeanSeconds).Seconds(); math.Abs(mean-rtt/n) > 1e-9 {
+		t.Errorf("mean RTT %v, by the stamps %v", mean, rtt/n)
 	}
-	if math.Abs(w.Asymmetry.MeanSeconds-asym/n) > 1e-9 || w.Asymmetry.MeanSeconds <= 0 {
-		t.Errorf("mean asymmetry %v, by the stamps %v; the way back is longer", w.Asymmetry.MeanSeconds, asym/n)
+	if mean := time.Duration(w.Asymmetry.MeanSeconds).Seconds(); math.Abs(mean-asym/n) > 1e-9 || mean <= 0 {
+		t.Errorf("mean asymmetry %v, by the stamps %v; the way back is longer", mean, asym/n)
 	}
 	if math.Abs(*w.BouncesPerSecond-n/rtt) > 1e-6 {
 		t.Errorf("%v bounces per second, by the stamps %v", *w.BouncesPerSecond, n/rtt)

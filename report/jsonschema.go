@@ -8,14 +8,14 @@ type document struct {
 	Failure       *failureJSON `json:"failure,omitempty"`
 	header
 	AddressesHidden bool              `json:"addresses_hidden,omitempty"`
-	ElapsedSeconds  float64           `json:"elapsed_seconds"`
-	TimeoutSeconds  *float64          `json:"timeout_seconds,omitempty"`
+	ElapsedSeconds  decimal           `json:"elapsed_seconds"`
+	TimeoutSeconds  *decimal          `json:"timeout_seconds,omitempty"`
 	Phases          phasesJSON        `json:"phases"`
 	Peer            *peerJSON         `json:"peer,omitempty"`
 	Connect         *connectJSON      `json:"connect,omitempty"`
 	FirstBounce     *firstJSON        `json:"first_bounce,omitempty"`
 	Windows         []windowJSON      `json:"windows"`
-	TCPMinRTT       *float64          `json:"tcp_min_rtt_seconds,omitempty"`
+	TCPMinRTT       *decimal          `json:"tcp_min_rtt_seconds,omitempty"`
 	OneWayDelays    *oneWayDelaysJSON `json:"one_way_delays,omitempty"`
 	Clock           *clockJSON        `json:"clock,omitempty"`
 	Load            *loadJSON         `json:"load,omitempty"`
@@ -37,10 +37,10 @@ type header struct {
 type settingsJSON struct {
 	RequestBytes      int          `json:"request_bytes"`
 	ReplyBytes        int          `json:"reply_bytes"`
-	HoldSeconds       float64      `json:"hold_seconds"`
-	PeriodSeconds     float64      `json:"period_seconds"` // 0: back to back
+	HoldSeconds       decimal      `json:"hold_seconds"`
+	PeriodSeconds     decimal      `json:"period_seconds"` // 0: back to back
 	Burst             int          `json:"burst"`
-	DurationSeconds   *float64     `json:"duration_seconds,omitempty"`
+	DurationSeconds   *decimal     `json:"duration_seconds,omitempty"`
 	Count             int          `json:"count,omitempty"`
 	QuickAck          bool         `json:"quickack"`
 	TripTimes         bool         `json:"trip_times"`
@@ -52,8 +52,8 @@ type settingsJSON struct {
 type congestJSON struct {
 	Direction         string  `json:"direction"`
 	Streams           int     `json:"streams"`
-	BaselineSeconds   float64 `json:"baseline_seconds"`
-	WarmupSeconds     float64 `json:"warmup_seconds"`
+	BaselineSeconds   decimal `json:"baseline_seconds"`
+	WarmupSeconds     decimal `json:"warmup_seconds"`
 	DSCP              int     `json:"dscp"`
 	CongestionControl string  `json:"congestion_control,omitempty"`
 }
@@ -67,11 +67,11 @@ type failureJSON struct {
 
 // phasesJSON has those that were reached.
 type phasesJSON struct {
-	ResolveSeconds   *float64 `json:"resolve_seconds,omitempty"`
-	WaitSeconds      *float64 `json:"wait_seconds,omitempty"`
-	ConnectSeconds   *float64 `json:"connect_seconds,omitempty"`
-	HandshakeSeconds *float64 `json:"handshake_seconds,omitempty"`
-	BounceSeconds    *float64 `json:"bounce_seconds,omitempty"`
+	ResolveSeconds   *decimal `json:"resolve_seconds,omitempty"`
+	WaitSeconds      *decimal `json:"wait_seconds,omitempty"`
+	ConnectSeconds   *decimal `json:"connect_seconds,omitempty"`
+	HandshakeSeconds *decimal `json:"handshake_seconds,omitempty"`
+	BounceSeconds    *decimal `json:"bounce_seconds,omitempty"`
 }
 
 type peerJSON struct {
@@ -81,31 +81,31 @@ type peerJSON struct {
 }
 
 type connectJSON struct {
-	DurationSeconds float64  `json:"duration_seconds"`
+	DurationSeconds decimal  `json:"duration_seconds"`
 	TCP             *tcpJSON `json:"tcp,omitempty"`
 }
 
 type tcpJSON struct {
-	RTTSeconds    *float64 `json:"rtt_seconds,omitempty"`
-	RTTVarSeconds *float64 `json:"rttvar_seconds,omitempty"`
+	RTTSeconds    *decimal `json:"rtt_seconds,omitempty"`
+	RTTVarSeconds *decimal `json:"rttvar_seconds,omitempty"`
 	CwndSegments  *uint32  `json:"congestion_window_segments,omitempty"`
 	MSSBytes      *uint32  `json:"mss_bytes,omitempty"`
 	Retransmits   *uint32  `json:"total_retransmits,omitempty"`
 }
 
 type firstJSON struct {
-	RTTSeconds         float64 `json:"rtt_seconds"`
-	ServerDwellSeconds float64 `json:"server_dwell_seconds"`
+	RTTSeconds         decimal `json:"rtt_seconds"`
+	ServerDwellSeconds decimal `json:"server_dwell_seconds"`
 }
 
 type windowJSON struct {
 	Load                    string    `json:"load"`
-	StartSeconds            float64   `json:"start_seconds"` // since start_time
-	EndSeconds              float64   `json:"end_seconds"`
+	StartSeconds            decimal   `json:"start_seconds"` // since start_time
+	EndSeconds              decimal   `json:"end_seconds"`
 	Requests                int       `json:"requests"`
 	Replies                 int       `json:"replies"`
 	SkippedTicks            *int      `json:"skipped_ticks,omitempty"`
-	ScheduleLatenessSeconds *float64  `json:"schedule_lateness_seconds,omitempty"`
+	ScheduleLatenessSeconds *decimal  `json:"schedule_lateness_seconds,omitempty"`
 	BouncesPerSecond        *float64  `json:"bounces_per_second,omitempty"`
 	RTT                     *distJSON `json:"rtt,omitempty"`
 	NetworkRTT              *distJSON `json:"network_rtt,omitempty"`
@@ -116,7 +116,7 @@ type windowJSON struct {
 	OWDToServer             *distJSON `json:"owd_to_server,omitempty"`
 	OWDFromServer           *distJSON `json:"owd_from_server,omitempty"`
 	Asymmetry               *distJSON `json:"asymmetry,omitempty"`
-	AbsoluteAsymmetry       *float64  `json:"absolute_asymmetry_mean_seconds,omitempty"`
+	AbsoluteAsymmetry       *decimal  `json:"absolute_asymmetry_mean_seconds,omitempty"`
 	TCP                     *tcpJSON  `json:"tcp,omitempty"`
 	TCPRetransmits          *uint32   `json:"tcp_retransmits,omitempty"`
 	Histogram               *binsJSON `json:"rtt_histogram_100us,omitempty"`
@@ -125,20 +125,20 @@ type windowJSON struct {
 
 type distJSON struct {
 	Count         int      `json:"count"`
-	SumSeconds    float64  `json:"sum_seconds"`
-	MeanSeconds   float64  `json:"mean_seconds"`
-	MinSeconds    float64  `json:"min_seconds"`
-	MaxSeconds    float64  `json:"max_seconds"`
-	StdDevSeconds *float64 `json:"stddev_seconds,omitempty"`
-	P50Seconds    *float64 `json:"p50_seconds,omitempty"`
-	P90Seconds    *float64 `json:"p90_seconds,omitempty"`
-	P99Seconds    *float64 `json:"p99_seconds,omitempty"`
-	P999Seconds   *float64 `json:"p99_9_seconds,omitempty"`
+	SumSeconds    decimal  `json:"sum_seconds"`
+	MeanSeconds   decimal  `json:"mean_seconds"`
+	MinSeconds    decimal  `json:"min_seconds"`
+	MaxSeconds    decimal  `json:"max_seconds"`
+	StdDevSeconds *decimal `json:"stddev_seconds,omitempty"`
+	P50Seconds    *decimal `json:"p50_seconds,omitempty"`
+	P90Seconds    *decimal `json:"p90_seconds,omitempty"`
+	P99Seconds    *decimal `json:"p99_seconds,omitempty"`
+	P999Seconds   *decimal `json:"p99_9_seconds,omitempty"`
 }
 
 // binsJSON is iperf 2's histogram.
 type binsJSON struct {
-	BinWidthSeconds float64   `json:"bin_width_seconds"`
+	BinWidthSeconds decimal   `json:"bin_width_seconds"`
 	Count           int       `json:"count"`
 	Bins            []binJSON `json:"bins"`
 	P5Bin           int       `json:"p5_bin"`
@@ -155,11 +155,11 @@ type binJSON struct {
 }
 
 type rowJSON struct {
-	EndSeconds      float64  `json:"end_seconds"`
-	DurationSeconds float64  `json:"duration_seconds"`
+	EndSeconds      decimal  `json:"end_seconds"`
+	DurationSeconds decimal  `json:"duration_seconds"`
 	Replies         int      `json:"replies"`
-	RTTMeanSeconds  *float64 `json:"rtt_mean_seconds,omitempty"`
-	RTTMaxSeconds   *float64 `json:"rtt_max_seconds,omitempty"`
+	RTTMeanSeconds  *decimal `json:"rtt_mean_seconds,omitempty"`
+	RTTMaxSeconds   *decimal `json:"rtt_max_seconds,omitempty"`
 	TCP             *tcpJSON `json:"tcp,omitempty"`
 	LoadBytesTo     *int64   `json:"load_to_server_bytes,omitempty"`
 	LoadBytesFrom   *int64   `json:"load_from_server_bytes,omitempty"`
@@ -173,27 +173,27 @@ type oneWayDelaysJSON struct {
 type clockJSON struct {
 	CheckOK               bool     `json:"check_ok"`
 	CheckFailures         int      `json:"check_failures"`
-	OffsetLowerSeconds    float64  `json:"offset_lower_bound_seconds"`
-	OffsetUpperSeconds    float64  `json:"offset_upper_bound_seconds"`
-	StepSeconds           *float64 `json:"step_seconds,omitempty"`
+	OffsetLowerSeconds    decimal  `json:"offset_lower_bound_seconds"`
+	OffsetUpperSeconds    decimal  `json:"offset_upper_bound_seconds"`
+	StepSeconds           *decimal `json:"step_seconds,omitempty"`
 	Synchronized          *bool    `json:"synchronized,omitempty"`
-	MaxErrorSeconds       *float64 `json:"max_error_seconds,omitempty"`
-	EstimatedErrorSeconds *float64 `json:"estimated_error_seconds,omitempty"`
+	MaxErrorSeconds       *decimal `json:"max_error_seconds,omitempty"`
+	EstimatedErrorSeconds *decimal `json:"estimated_error_seconds,omitempty"`
 }
 
 type loadJSON struct {
 	Direction         string   `json:"direction"`
 	Streams           int      `json:"streams"`
 	Started           bool     `json:"started"`
-	DurationSeconds   float64  `json:"duration_seconds"`
+	DurationSeconds   decimal  `json:"duration_seconds"`
 	ToServerBytes     *uint64  `json:"to_server_bytes,omitempty"`
 	FromServerBytes   *uint64  `json:"from_server_bytes,omitempty"`
-	TCPRTTMeanSeconds *float64 `json:"tcp_rtt_mean_seconds,omitempty"`
-	TCPRTTMaxSeconds  *float64 `json:"tcp_rtt_max_seconds,omitempty"`
+	TCPRTTMeanSeconds *decimal `json:"tcp_rtt_mean_seconds,omitempty"`
+	TCPRTTMaxSeconds  *decimal `json:"tcp_rtt_max_seconds,omitempty"`
 	TCPRetransmits    *uint64  `json:"tcp_retransmits,omitempty"`
 }
 
 type logJSON struct {
-	AtSeconds float64 `json:"at_seconds"`
+	AtSeconds decimal `json:"at_seconds"`
 	Message   string  `json:"message"`
 }

@@ -11,8 +11,8 @@ func windowOf(r *prober.Result, w *prober.Window) windowJSON {
 	d := distsOf(r, w)
 	j := windowJSON{
 		Load:                    string(w.Load),
-		StartSeconds:            time.Duration(w.Start).Seconds(),
-		EndSeconds:              time.Duration(w.End).Seconds(),
+		StartSeconds:            decimal(w.Start),
+		EndSeconds:              decimal(w.End),
 		Requests:                w.Requests,
 		Replies:                 len(w.Samples),
 		ScheduleLatenessSeconds: optionalSeconds(w.ScheduleLateness),
@@ -39,7 +39,7 @@ func windowOf(r *prober.Result, w *prober.Window) windowJSON {
 		j.HoldHonored = &v
 	}
 	if d.asymmetry.n() > 0 {
-		v := d.absAsymmetry.Seconds()
+		v := decimal(d.absAsymmetry)
 		j.AbsoluteAsymmetry = &v
 	}
 	return j
@@ -52,19 +52,19 @@ func distOf(d *dist) *distJSON {
 	}
 	j := &distJSON{
 		Count:       d.n(),
-		SumSeconds:  d.sum.Sum.Seconds(),
-		MeanSeconds: d.sum.Mean.Seconds(),
-		MinSeconds:  d.sum.Min.Seconds(),
-		MaxSeconds:  d.sum.Max.Seconds(),
+		SumSeconds:  decimal(d.sum.Sum),
+		MeanSeconds: decimal(d.sum.Mean),
+		MinSeconds:  decimal(d.sum.Min),
+		MaxSeconds:  decimal(d.sum.Max),
 	}
 	if d.n() > 1 {
-		v := d.sum.StdDev.Seconds()
+		v := decimal(d.sum.StdDev)
 		j.StdDevSeconds = &v
 	}
-	places := [...]**float64{&j.P50Seconds, &j.P90Seconds, &j.P99Seconds, &j.P999Seconds}
+	places := [...]**decimal{&j.P50Seconds, &j.P90Seconds, &j.P99Seconds, &j.P999Seconds}
 	for i, p := range percentiles() {
 		if v, ok := d.at(p); ok {
-			s := v.Seconds()
+			s := decimal(v)
 			*places[i] = &s
 		}
 	}
@@ -77,7 +77,7 @@ func binsOf(v []time.Duration) *binsJSON {
 	}
 	h := stats.Iperf(v)
 	j := &binsJSON{
-		BinWidthSeconds: stats.IperfBinWidth.Seconds(),
+		BinWidthSeconds: decimal(stats.IperfBinWidth),
 		Count:           h.N,
 		Bins:            make([]binJSON, len(h.Bins)),
 		P5Bin:           h.P5,
@@ -99,14 +99,14 @@ func rowsOf(w *prober.Window) []rowJSON {
 	for i := range w.Rows {
 		row := &w.Rows[i]
 		j := rowJSON{
-			EndSeconds:      time.Duration(row.End).Seconds(),
-			DurationSeconds: time.Duration(row.End - prev).Seconds(),
+			EndSeconds:      decimal(row.End),
+			DurationSeconds: decimal(row.End - prev),
 			Replies:         row.Replies,
 			TCP:             tcpOf(&row.TCP),
 		}
 		if row.Replies > 0 {
-			mean := (row.RTTSum / time.Duration(row.Replies)).Seconds()
-			most := row.RTTMax.Seconds()
+			mean := decimal(row.RTTSum / time.Duration(row.Replies))
+			most := decimal(row.RTTMax)
 			j.RTTMeanSeconds, j.RTTMaxSeconds = &mean, &most
 		}
 		if w.Load == prober.LoadUp || w.Load == prober.LoadBoth {
@@ -136,8 +136,8 @@ func clockOf(c *prober.Clock) *clockJSON {
 	return &clockJSON{
 		CheckOK:               c.OK(),
 		CheckFailures:         c.Failures,
-		OffsetLowerSeconds:    c.LowerBound.Seconds(),
-		OffsetUpperSeconds:    c.UpperBound.Seconds(),
+		OffsetLowerSeconds:    decimal(c.LowerBound),
+		OffsetUpperSeconds:    decimal(c.UpperBound),
 		StepSeconds:           optionalSeconds(c.Step),
 		Synchronized:          optional(c.Synchronized),
 		MaxErrorSeconds:       optionalSeconds(c.MaxError),
@@ -153,7 +153,7 @@ func loadOf(l *prober.Load) *loadJSON {
 		Direction:         string(l.Direction),
 		Streams:           l.Streams,
 		Started:           l.Started,
-		DurationSeconds:   l.Duration.Seconds(),
+		DurationSeconds:   decimal(l.Duration),
 		ToServerBytes:     optional(l.BytesToServer),
 		FromServerBytes:   optional(l.BytesFromServer),
 		TCPRTTMeanSeconds: optionalSeconds(l.TCPRTTMean),

@@ -71,11 +71,41 @@ func (m *masker) text(s string) string {
 		if end < 0 {
 			end = len(s)
 		}
-		b.WriteString(m.word(s[:end]))
+		masked := m.word(s[:end])
+		b.WriteString(masked)
 		s = s[end:]
+		if strings.HasSuffix(masked, hidden) {
+			s = s[prefixLength(s):]
+		}
 	}
 	b.WriteString(s)
-	return b.String()
+	return tidy(b.String())
+}
+
+// prefixLength is how many bytes of s, which follows an address, are the length
+// of a network's prefix, such as /24: without the address it says nothing.
+func prefixLength(s string) int {
+	n := 0
+	if strings.HasPrefix(s, "/") {
+		for n = 1; n < len(s) && n <= 3 && s[n] >= '0' && s[n] <= '9'; n++ {
+		}
+	}
+	if n < 2 || n < len(s) && (inWord(rune(s[n])) && s[n] != '.' && s[n] != ':' && s[n] != ']' || s[n] == '/') {
+		return 0
+	}
+	return n
+}
+
+// tidy makes one of a list of which every item is hidden, and takes away the
+// parentheses around it that are one pair too many.
+func tidy(s string) string {
+	for _, separator := range []string{", ", " "} {
+		list := hidden + separator + hidden
+		for strings.Contains(s, list) {
+			s = strings.ReplaceAll(s, list, hidden)
+		}
+	}
+	return strings.ReplaceAll(s, "("+hidden+")", hidden)
 }
 
 // inWord tells whether c can be a part of an address or of a host name. Letters

@@ -43,7 +43,13 @@ type text struct {
 func (t *text) headline() {
 	verdict := t.o.paint(styleGreen, "success")
 	if err := t.r.Err; err != nil {
-		verdict = t.o.paint(styleRed, fmt.Sprintf("FAILED in phase %s: %s", err.Phase, err.Reason))
+		where := " in phase " + err.Phase.String()
+		// An address is denied before there is anything to be done; and "in phase
+		// resolve" reads like DNS, or twice the same.
+		if err.Reason == prober.ReasonTargetDenied || err.Reason == prober.ReasonResolve {
+			where = ""
+		}
+		verdict = t.o.paint(styleRed, fmt.Sprintf("FAILED%s: %s", where, err.Reason))
 	}
 	fmt.Fprintf(&t.b, "%s: %s\n", t.o.paint(styleBold, t.printable("Bounceback to "+t.target())), verdict)
 }
@@ -179,7 +185,31 @@ func (t *text) moduleText() string {
 	if m.CongestionControl != "" {
 		parts = append(parts, m.CongestionControl)
 	}
+	if m.Congest != nil {
+		parts = append(parts, congestText(m.Congest))
+	}
 	return m.Name + ": " + strings.Join(parts, ", ")
+}
+
+// congestText says what runs beside the bounces, and when.
+func congestText(c *config.Congest) string {
+	s := fmt.Sprintf("under load %s with %s", c.Direction, plural(c.Streams, "stream"))
+	if c.Baseline > 0 {
+		s += " after " + duration(c.Baseline) + " without"
+	}
+	if c.Warmup > 0 {
+		s += " and " + duration(c.Warmup) + " of warm-up"
+		if c.Baseline == 0 {
+			s = strings.Replace(s, " and ", " after ", 1)
+		}
+	}
+	if c.CongestionControl != "" {
+		s += ", load by " + c.CongestionControl
+	}
+	if c.DSCP != 0 {
+		s += fmt.Sprintf(", load in dscp %d", c.DSCP)
+	}
+	return s
 }
 
 // messageText is the size of a bounce. The sizes of the result win, as it says

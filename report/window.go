@@ -9,6 +9,9 @@ import (
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
 )
 
+// iperfLines is how many lines of a terminal iperf's histogram may fill.
+const iperfLines = 6
+
 // window writes one measured stretch.
 func (t *text) window(i int) {
 	w := &t.r.Windows[i]
@@ -29,7 +32,11 @@ func (t *text) window(i int) {
 	t.b.WriteByte('\n')
 	t.wrap("  ", "The same in the form of iperf 2, in bins of 100 us:")
 	// iperf's line is not wrapped: it is there to be compared and copied.
-	fmt.Fprintf(&t.b, "  %s\n", iperfLine(d.rtt.sorted))
+	line, omitted := iperfLine(d.rtt.sorted, iperfLines*t.o.width())
+	fmt.Fprintf(&t.b, "  %s\n", line)
+	if omitted > 0 {
+		t.wrap("  ", fmt.Sprintf("%s more; --format json has all.", plural(omitted, "bin")))
+	}
 }
 
 func (t *text) windowTitle(l prober.LoadLabel) string {
