@@ -64,7 +64,7 @@ func (c *conn) setOptions(family int, o dialOptions) error {
 	}
 	if o.congestionControl != "" {
 		if err := unix.SetsockoptString(c.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, o.congestionControl); err != nil {
-			return &unsupportedError{localError{fmt.Sprintf("congestion_control %q", o.congestionControl), err}}
+			return noCongestionControl(o.congestionControl, err)
 		}
 	}
 	if o.notSentLowat > 0 {
@@ -91,6 +91,17 @@ func (c *conn) setOptions(family int, o dialOptions) error {
 			unix.SOF_TIMESTAMPING_RX_SOFTWARE|unix.SOF_TIMESTAMPING_SOFTWARE)
 	}
 	return nil
+}
+
+// noCongestionControl says what the kernel's bare error number means here.
+func noCongestionControl(name string, err error) error {
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		err = fmt.Errorf("this kernel does not have it; net.ipv4.tcp_available_congestion_control lists what it has: %w", err)
+	case errors.Is(err, unix.EPERM):
+		err = fmt.Errorf("only CAP_NET_ADMIN may take what net.ipv4.tcp_allowed_congestion_control does not list: %w", err)
+	}
+	return &unsupportedError{localError{fmt.Sprintf("congestion_control %q", name), err}}
 }
 
 func sockaddr(a netip.AddrPort) unix.Sockaddr {

@@ -63,7 +63,7 @@ func TestRealServerLog(t *testing.T) {
 	s := iperftest.Start(t)
 	p := New(Options{})
 	for i, phrases := range [][]string{
-		{"connected in", "the server is iperf 2.1.8", "first bounce in", "load none: 5 requests, 5 replies"},
+		{"connected in", "the server is iperf 2.1.8", "first bounce in", "bounced: 5 requests, 5 replies"},
 		{"the server was iperf 2.1.8 a while ago", "connected in", "the server is iperf 2.1.8"},
 	} {
 		r := p.Run(t.Context(), &Job{Module: module(counted(5)), Addr: s.Addr})

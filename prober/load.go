@@ -160,7 +160,7 @@ func (r *run) startLoad(duration time.Duration) (*load, *Error) {
 		return ld, r.loadFailed(fmt.Errorf("it took %v to start %d load streams, more than the %v that are allowed for it", took.Round(time.Millisecond), r.m.Congest.Streams, setup.Round(time.Millisecond)))
 	}
 	eng.start(ld.streams)
-	r.logf("load %s started: %d streams for %v", ld.label, len(ld.streams), T)
+	r.logf("load %s started, streams: %d; the server was asked for %v, a margin included", ld.label, len(ld.streams), T.Round(time.Millisecond))
 	return ld, nil
 }
 

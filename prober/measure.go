@@ -88,7 +88,11 @@ func (r *run) window(l *loop, load LoadLabel, duration time.Duration) *Error {
 		r.res.TCPMinRTT = info.MinRTT
 	}
 	r.res.Windows = append(r.res.Windows, w)
-	r.logf("load %s: %d requests, %d replies", load, w.Requests, len(w.Samples))
+	what := "bounced"
+	if r.m.Congest != nil {
+		what = "load " + string(load)
+	}
+	r.logf("%s: %d requests, %d replies", what, w.Requests, len(w.Samples))
 	switch {
 	case err != nil:
 		return r.bounceError(err)

@@ -46,11 +46,17 @@ type Error struct {
 	Cause  error
 }
 
+// Error is "phase: reason: cause". A phase that adds nothing to the reason is left
+// out.
 func (e *Error) Error() string {
-	if e.Cause == nil {
-		return fmt.Sprintf("%s: %s", e.Phase, e.Reason)
+	s := fmt.Sprintf("%s: %s", e.Phase, e.Reason)
+	if e.Reason == ReasonResolve || e.Reason == ReasonTargetDenied {
+		s = string(e.Reason)
 	}
-	return fmt.Sprintf("%s: %s: %v", e.Phase, e.Reason, e.Cause)
+	if e.Cause == nil {
+		return s
+	}
+	return fmt.Sprintf("%s: %v", s, e.Cause)
 }
 
 func (e *Error) Unwrap() error { return e.Cause }

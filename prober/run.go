@@ -129,8 +129,12 @@ func (r *run) fits(reason Reason) *Error {
 	if need == 0 || left >= need/2 {
 		return nil
 	}
-	return &Error{r.phase, reason, fmt.Errorf("the test takes %v and %v are left of the timeout of %v: raise the timeout (the scrape's, if it is the smaller one) or shorten the test",
-		need, left.Round(time.Millisecond), r.res.Timeout.Round(time.Millisecond))}
+	waited := ""
+	if w := r.job.Waited; w >= time.Millisecond {
+		waited = fmt.Sprintf(", after a wait of %v for limits or for a load at this server", w.Round(time.Millisecond))
+	}
+	return &Error{r.phase, reason, fmt.Errorf("the test takes %v and %v are left of the timeout of %v%s: raise the timeout (the scrape's, if it is the smaller one) or shorten the test",
+		need, max(left, 0).Round(time.Millisecond), r.res.Timeout.Round(time.Millisecond), waited)}
 }
 
 // testDuration is what the windows take by the clock; 0 if only a count ends them.
