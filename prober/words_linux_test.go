@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bounceback-exporter/bounceback_exporter/config"
-	"github.com/bounceback-exporter/bounceback_exporter/internal/fakeserver"
+	"github.com/bounceback-exporter/bounceback_exporter/prober/fakeserver"
 )
 
 func TestErrorWords(t *testing.T) {
