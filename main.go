@@ -33,10 +33,20 @@ const (
 	exitUsage = 2
 )
 
+// unstamped is the version of a build that did not say its own, as plain go build
+// makes it. It is that of the file VERSION.
+const unstamped = "0.1.0-dev"
+
 func main() { os.Exit(run(os.Args[1:])) }
 
 // run does what the arguments say and returns the exit code.
 func run(args []string) int {
+	if version.Version == "" {
+		version.Version = unstamped
+	}
+	// A reader of our output or log that goes away is an error of that write. As a
+	// signal it would end the process, and reset its connections at their servers.
+	signal.Ignore(syscall.SIGPIPE)
 	app := kingpin.New(program, "Prometheus exporter for iperf 2's bounceback: the round trip that an application sees.").
 		UsageWriter(os.Stdout).UsageTemplate(kingpin.DefaultUsageTemplate + exporterHelp).
 		Version(version.Print(program))
@@ -51,7 +61,7 @@ func run(args []string) int {
 		return exitUsage
 	}
 	if command != exporter.FullCommand() {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := signal.NotifyContext(context.Background(), probeSignals()...)
 		defer stop()
 		return probe(ctx)
 	}
@@ -59,6 +69,19 @@ func run(args []string) int {
 		return check(flags)
 	}
 	return serve(flags)
+}
+
+// stopSignals end the exporter in order. None may end the process by itself: that
+// would reset its connections, and so every test on their servers.
+func stopSignals() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT} }
+
+// probeSignals end the probe command in order: those, and the terminal's going away,
+// unless that is to be ignored, as nohup asks.
+func probeSignals() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return stopSignals()
+	}
+	return append(stopSignals(), syscall.SIGHUP)
 }
 
 // check validates the configuration files and says so.
@@ -81,7 +104,7 @@ func serve(flags *exporterFlags) int {
 	logger := flags.logger(os.Stderr)
 	// From here on a signal is an orderly stop, even while starting.
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, append(stopSignals(), syscall.SIGHUP)...)
 	logger.Info("starting "+program, "version", version.Info(), "build_context", version.BuildContext())
 
 	store, err := config.NewStore(*flags.configFiles)
@@ -117,7 +140,7 @@ func serve(flags *exporterFlags) int {
 		TimeoutOffset: flags.offset(),
 		HistoryLimit:  *flags.historyLimit,
 		URLs:          urls,
-		Version:       versionText(),
+		Version:       program + " " + version.Version,
 		ExampleTarget: example,
 	})
 	logger.Info("configuration loaded", "modules", strings.Join(store.Current().ModuleNames(), ","))
@@ -127,14 +150,6 @@ func serve(flags *exporterFlags) int {
 		Bounds:    web.DefaultStopBounds(),
 		Alongside: alongside,
 	})
-}
-
-// versionText is the version for people.
-func versionText() string {
-	if version.Version == "" {
-		return program + ", built without a version number"
-	}
-	return program + " " + version.Version
 }
 
 // embeddedResponder listens for bounce tests, if that is wanted. It also returns

@@ -7,8 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -55,28 +56,49 @@ func probeCommand(app *kingpin.Application) func(ctx context.Context) int {
 	return func(ctx context.Context) int {
 		c := &probeCmd{flags: flags, stdout: os.Stdout, stderr: os.Stderr,
 			getenv: os.Getenv, columns: terminalColumns, signals: make(chan os.Signal, 4)}
-		signal.Notify(c.signals, os.Interrupt, syscall.SIGTERM)
+		signal.Notify(c.signals, probeSignals()...)
 		defer signal.Stop(c.signals)
 		return c.run(ctx)
 	}
 }
 
 func addProbeFlags(app *kingpin.Application) *probeFlags {
+	timeout := new(durationFlag)
 	cmd := app.Command("probe", "Do one test now and report it. Without a target, test the built-in responder. "+
 		"Exit code: 0 success, 1 failed probe, 2 usage.")
-	return &probeFlags{
-		target: cmd.Arg("target", "host, host:port, [v6] or [v6]:port of an iperf 2 server; the port is 5001 unless given.").String(),
-		module: cmd.Flag("module", "Module of the configuration; need not be given if there is one only.").PlaceHolder("NAME").String(),
+	flags := &probeFlags{
+		timeout: (*time.Duration)(timeout),
+		target:  cmd.Arg("target", "host, host:port, [v6] or [v6]:port of an iperf 2 server; the port is 5001 unless given.").String(),
+		module:  cmd.Flag("module", "Module of the configuration; need not be given if there is one only.").PlaceHolder("NAME").String(),
 		configFiles: cmd.Flag("config.file", "Configuration file or glob; repeatable. Without one there is one module, bounceback, "+
-			"with every default.").PlaceHolder("FILE").Strings(),
+			"with every default. Its allowed_targets hold here too.").PlaceHolder("FILE").Strings(),
 		format: cmd.Flag("format", "text (for people), json (for scripts) or prometheus (what /probe would answer).").
 			Default(formatText).Enum(formatText, formatJSON, formatPrometheus),
 		rawFile: cmd.Flag("raw", "Also write the stamps of every bounce to this file, as JSON lines.").PlaceHolder("FILE").String(),
 		hideIPs: cmd.Flag("hide-ips", "Mask addresses and host names, for a report that is to be shared.").Bool(),
-		timeout: cmd.Flag("timeout", "Of the whole probe, such as 30s, instead of the module's.").PlaceHolder("DURATION").Duration(),
 		verbose: cmd.Flag("verbose", "Also say what happened during the probe.").Short('v').Bool(),
 	}
+	cmd.Flag("timeout", "Of the whole probe, such as 30s, instead of the module's. The report is there by then; "+
+		"to end the connection without harm to the server may take some seconds more.").PlaceHolder("DURATION").SetValue(timeout)
+	return flags
 }
+
+// durationFlag is a duration of which the error says how to write one.
+type durationFlag time.Duration
+
+// Set reads what time.ParseDuration takes.
+func (d *durationFlag) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if _, number := strconv.ParseFloat(s, 64); err != nil && number == nil {
+		return fmt.Errorf("%s has no unit: write %ss if seconds are meant", s, s)
+	} else if err != nil {
+		return fmt.Errorf("%q is no duration: write it like 500ms, 5s or 1m30s", s)
+	}
+	*d = durationFlag(v)
+	return nil
+}
+
+func (d *durationFlag) String() string { return time.Duration(*d).String() }
 
 // run does the command and returns its exit code.
 func (c *probeCmd) run(ctx context.Context) int {
@@ -127,7 +149,7 @@ func (c *probeCmd) run(ctx context.Context) int {
 		c.say("%v", err)
 		code = exitError
 	}
-	c.drain(leave.ctx, p, module)
+	c.drain(leave, p, module)
 	return code
 }
 
@@ -153,9 +175,9 @@ func pickModule(cfg *config.Config, name string) (*config.Module, error) {
 	case ok:
 		return m, nil
 	case name == "":
-		return nil, fmt.Errorf("--module is needed: there are %s", strings.Join(names, ", "))
+		return nil, fmt.Errorf("--module is needed; the modules are: %s", strings.Join(names, ", "))
 	}
-	return nil, fmt.Errorf("--module %q does not exist: there are %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("--module: there is no module %q; the modules are: %s", name, strings.Join(names, ", "))
 }
 
 // target is what to probe. Without one it starts the built-in responder, which
@@ -204,15 +226,19 @@ const drainTime = 8 * time.Second
 
 // drain waits until what goes on in the background is over, so that the server
 // sees a clean end. It is bounded, and a signal cuts it short.
-func (c *probeCmd) drain(leave context.Context, p *prober.Prober, m *config.Module) {
+func (c *probeCmd) drain(leave leaving, p *prober.Prober, m *config.Module) {
 	bound := drainTime + m.Hold
 	if l := m.Congest; l != nil {
 		bound += l.Baseline + l.Warmup + m.Duration
 	}
-	ctx, cancel := context.WithTimeout(leave, bound)
+	ctx, cancel := context.WithTimeout(leave.ctx, bound)
 	defer cancel()
 	notice := time.AfterFunc(time.Second, func() {
-		c.say("waiting for the server to end what was begun; another Ctrl-C leaves at once")
+		which := "Ctrl-C"
+		if leave.signalled.Load() {
+			which = "another Ctrl-C"
+		}
+		c.say("waiting up to %s for the server to end its side of the connection; %s leaves at once", bound, which)
 	})
 	defer notice.Stop()
 	_ = p.Wait(ctx)
@@ -223,6 +249,8 @@ type leaving struct {
 	ctx      context.Context
 	measured func() // the result is there
 	over     func() // nobody needs it any more
+	// signalled tells that a signal came, which did not make us leave yet.
+	signalled *atomic.Bool
 }
 
 // watchSignals makes the second signal, or the first one after the measuring, end
@@ -230,6 +258,7 @@ type leaving struct {
 func (c *probeCmd) watchSignals() leaving {
 	ctx, leave := context.WithCancel(context.Background())
 	measured := make(chan struct{})
+	var signalled atomic.Bool
 	next := func() bool {
 		select {
 		case <-c.signals:
@@ -245,9 +274,10 @@ func (c *probeCmd) watchSignals() leaving {
 		select {
 		case <-measured:
 		default:
+			signalled.Store(true)
 			next()
 		}
 		leave()
 	}()
-	return leaving{ctx, func() { close(measured) }, leave}
+	return leaving{ctx, func() { close(measured) }, leave, &signalled}
 }

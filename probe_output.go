@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/prometheus/common/expfmt"
 
@@ -19,7 +20,8 @@ func (c *probeCmd) createRaw() (io.WriteCloser, error) {
 	if *c.flags.rawFile == "" {
 		return nil, nil
 	}
-	f, err := os.Create(*c.flags.rawFile)
+	// Without O_NONBLOCK a pipe that nobody reads would hold us here, deaf to signals.
+	f, err := os.OpenFile(*c.flags.rawFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("--raw: %w", err)
 	}

@@ -59,12 +59,12 @@ func (b *builder) window(r *prober.Result, w *prober.Window, v *values) {
 		b.duration(famNetworkRTTMax, slices.Max(network), load)
 	}
 
-	if dwell := v.valid(plausibleDwell); len(dwell) > 0 {
+	if dwell := v.valid((*prober.Sample).PlausibleDwell); len(dwell) > 0 {
 		s := stats.Summarize(dwell)
 		b.duration(famServerDwell, s.Mean, load)
 		b.duration(famServerDwellMax, s.Max, load)
 	}
-	if late := v.valid(plausibleLateness); len(late) > 0 {
+	if late := v.valid((*prober.Sample).PlausibleLateness); len(late) > 0 {
 		b.duration(famReceiveLateness, slices.Max(late), load)
 		b.duration(famReceiveLatenessP99, stats.QuantileOf(late, 0.99), load)
 	}
@@ -109,7 +109,7 @@ func (b *builder) hold(r *prober.Result) {
 	dwell := make([]time.Duration, 0, n)
 	for i := range r.Windows {
 		for j := range r.Windows[i].Samples {
-			if d, ok := plausibleDwell(&r.Windows[i].Samples[j]); ok {
+			if d, ok := r.Windows[i].Samples[j].PlausibleDwell(); ok {
 				dwell = append(dwell, d)
 			}
 		}
@@ -143,19 +143,4 @@ func (v *values) valid(of func(*prober.Sample) (time.Duration, bool)) []time.Dur
 		}
 	}
 	return v.scratch
-}
-
-// plausibleDwell is the server's dwell, unless its clock was set meanwhile: a
-// message can't be in the server for less than nothing, nor for longer than its
-// round trip.
-func plausibleDwell(s *prober.Sample) (time.Duration, bool) {
-	d := s.Dwell()
-	return d, d >= 0 && d <= s.RTT()
-}
-
-// plausibleLateness is likewise our own wake-up, unless our wall clock was set
-// meanwhile.
-func plausibleLateness(s *prober.Sample) (time.Duration, bool) {
-	d, ok := s.ReceiveLateness()
-	return d, ok && d >= 0 && d <= s.RTT()
 }

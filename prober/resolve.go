@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/bounceback-exporter/bounceback_exporter/config"
@@ -92,10 +93,38 @@ func resolve(ctx context.Context, res Resolver, host string, m *config.Module) (
 }
 
 // dialable refuses addresses that are no host's: the kernel turns the unspecified
-// address into loopback, behind the back of an allow-list.
+// address into loopback, behind the back of an allow-list. It also gives each
+// server one address: what is promised for an address (who may probe it, its
+// handshake slot, its loads) is kept under that, so a zone must not make two of one.
 func dialable(a netip.Addr) (netip.Addr, error) {
 	if a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
 		return netip.Addr{}, fmt.Errorf("%s is not the address of a host", a)
 	}
-	return a, nil
+	if a.Zone() == "" {
+		return a, nil
+	}
+	if !a.IsLinkLocalUnicast() {
+		return a.WithZone(""), nil // the kernel pays no heed to it either
+	}
+	name, err := zoneName(a.Zone())
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("zone of %s: %w", a, err)
+	}
+	return a.WithZone(name), nil
+}
+
+// zoneName is the name of the interface that a zone gives by name or by number.
+func zoneName(zone string) (string, error) {
+	if i, err := net.InterfaceByName(zone); err == nil {
+		return i.Name, nil
+	}
+	n, err := strconv.Atoi(zone)
+	if err != nil {
+		return "", fmt.Errorf("no network interface is called %q", zone)
+	}
+	i, err := net.InterfaceByIndex(n)
+	if err != nil {
+		return "", fmt.Errorf("no network interface has the number %d", n)
+	}
+	return i.Name, nil
 }

@@ -164,6 +164,21 @@ func (s *Sample) NetworkRTT() (time.Duration, bool) {
 	return 0, false
 }
 
+// PlausibleDwell is the dwell, unless the server's clock was set meanwhile, or
+// its stamps are lies: a message can't be in the server for less than nothing, nor
+// for longer than its round trip.
+func (s *Sample) PlausibleDwell() (time.Duration, bool) {
+	d := s.Dwell()
+	return d, d >= 0 && d <= s.RTT()
+}
+
+// PlausibleLateness is likewise our own wake-up, unless our wall clock was set
+// meanwhile.
+func (s *Sample) PlausibleLateness() (time.Duration, bool) {
+	d, ok := s.ReceiveLateness()
+	return d, ok && d >= 0 && d <= s.RTT()
+}
+
 // LoadLabel says what ran beside the bounces of a window.
 type LoadLabel string
 

@@ -126,7 +126,10 @@ func (r *run) do() *Error {
 func (r *run) fits(reason Reason) *Error {
 	left := time.Duration(r.until - r.clk.mono())
 	need := r.need
-	if need == 0 || left >= need/2 {
+	switch {
+	case left <= 0:
+		return &Error{r.phase, ReasonTimeoutTooShort, fmt.Errorf("the timeout of %v was over before anything could be sent", r.res.Timeout)}
+	case need == 0 || left >= need/2:
 		return nil
 	}
 	waited := ""

@@ -75,13 +75,15 @@ func distsOf(r *prober.Result, w *prober.Window) windowDists {
 	for i := range w.Samples {
 		s := &w.Samples[i]
 		rtt = append(rtt, s.RTT())
-		dwell = append(dwell, s.Dwell())
+		if v, ok := s.PlausibleDwell(); ok {
+			dwell = append(dwell, v)
+		}
 		if v, ok := s.NetworkRTT(); ok {
 			network = append(network, v)
 		} else {
 			d.discarded++
 		}
-		if v, ok := s.ReceiveLateness(); ok {
+		if v, ok := s.PlausibleLateness(); ok {
 			late = append(late, v)
 		}
 	}

@@ -105,14 +105,22 @@ func (c *conn) upload(seen int) error {
 		return io.EOF
 	}
 	c.r.count.loadReceived.Add(uint64(seen))
-	c.setDeadline(c.r.opts.MaxLoadDuration + loadGrace)
-	return c.receive()
+	return c.receive(time.Now().Add(c.r.opts.MaxLoadDuration+loadGrace), loadIdle)
 }
 
-// receive reads to the client's FIN.
-func (c *conn) receive() error {
+// loadIdle is how long an upload may bring nothing before its place goes to others.
+const loadIdle = 10 * time.Second
+
+// receive reads to the client's FIN, until end at most; idle, if not 0, is how long
+// nothing may come.
+func (c *conn) receive(end time.Time, idle time.Duration) error {
 	buf := make([]byte, receiveChunk)
+	var renewed time.Time
 	for {
+		if now := time.Now(); idle > 0 && now.Sub(renewed) > idle/10 {
+			renewed = now
+			_ = c.nc.SetReadDeadline(earlier(end, now.Add(idle)))
+		}
 		n, err := c.nc.Read(buf)
 		c.r.count.loadReceived.Add(uint64(n))
 		if err == io.EOF {
@@ -122,6 +130,13 @@ func (c *conn) receive() error {
 			return err
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // receiveChunk is the memory of a received load stream.
@@ -141,12 +156,12 @@ func (c *conn) download(t *wire.TestRequest) error {
 	if t.Direction == wire.Both {
 		var sending sync.WaitGroup
 		sending.Go(func() { sendErr = s.run() })
-		receiveErr = c.receive()
+		receiveErr = c.receive(time.Time{}, 0)
 		sending.Wait()
 	} else {
 		sendErr = s.run()
 		if sendErr == nil {
-			receiveErr = c.receive()
+			receiveErr = c.receive(time.Time{}, 0)
 		}
 	}
 	if sendErr != nil {
