@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -57,7 +58,8 @@ type ServeOptions struct {
 // Serve listens and answers until a signal says stop or something breaks, and
 // returns the exit code of the process: 0 after an orderly stop, else 1.
 func (h *Handler) Serve(o ServeOptions) int {
-	answers, callOff := context.WithCancel(context.Background())
+	answers, cancelAnswers := context.WithCancelCause(context.Background())
+	callOff := func() { cancelAnswers(errStopping) }
 	defer callOff()
 	rest, endRest := context.WithCancel(context.Background())
 	defer endRest()
@@ -104,6 +106,9 @@ func (h *Handler) untilStop(o ServeOptions, broken <-chan error) int {
 		}
 	}
 }
+
+// errStopping calls off probes whose clients still wait for their answers.
+var errStopping = fmt.Errorf("the exporter is stopping: %w", context.Canceled)
 
 // Exit codes of the process.
 const (

@@ -125,6 +125,11 @@ func (l *loads) do(ctx context.Context, key loadKey, interval time.Duration,
 
 		finished := await(ctx, r, !r.deadline.After(deadline))
 		l.leave(r)
+		if !finished && errors.Is(context.Cause(ctx), errStopping) {
+			// All who wait are called off together, and with them the run. Its own answer,
+			// with what was measured until then, comes at once.
+			finished = r.endsWithin(answerGrace)
+		}
 		switch {
 		case !finished && errors.Is(ctx.Err(), context.Canceled):
 			return outcome{}, 0, ctx.Err()
@@ -148,13 +153,19 @@ func await(ctx context.Context, r *loadRun, sameDeadline bool) bool {
 	case <-ctx.Done():
 	}
 	if sameDeadline && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		t := time.NewTimer(answerGrace)
-		defer t.Stop()
-		select {
-		case <-r.done:
-			return true
-		case <-t.C:
-		}
+		return r.endsWithin(answerGrace)
+	}
+	return r.endsWithin(0)
+}
+
+// endsWithin tells whether the run has ended, or does so within d.
+func (r *loadRun) endsWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.done:
+		return true
+	case <-t.C:
 	}
 	select {
 	case <-r.done:
