@@ -65,7 +65,7 @@ func both(place func(), lease *peers.Lease) func() {
 func waitLog(job *prober.Job, admission, lease time.Duration) []prober.LogLine {
 	var lines []prober.LogLine
 	add := func(format string, took time.Duration) {
-		if took >= time.Millisecond {
+		if took >= 20*time.Millisecond {
 			lines = append(lines, prober.LogLine{At: job.ResolveTook.V,
 				Message: fmt.Sprintf(format, took.Round(100*time.Microsecond))})
 		}
