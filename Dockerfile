@@ -7,7 +7,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG VERSION=unknown
+ARG VERSION=
 RUN CGO_ENABLED=0 go build -trimpath -o /bounceback_exporter \
     -ldflags "-s -w -X github.com/prometheus/common/version.Version=${VERSION}" .
 

@@ -9,10 +9,7 @@ help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile
 
 build: ## Build build/bounceback_exporter, with the version from git
-	$(GO) build -trimpath -o build/bounceback_exporter -ldflags "\
-		-X github.com/prometheus/common/version.Version=$$(git describe --tags --always --dirty 2>/dev/null) \
-		-X github.com/prometheus/common/version.Revision=$$(git rev-parse HEAD 2>/dev/null) \
-		-X github.com/prometheus/common/version.Branch=$$(git rev-parse --abbrev-ref HEAD 2>/dev/null)" .
+	GO="$(GO)" scripts/build.sh
 
 demo: ## See it measure its own responder and a real iperf 2
 	scripts/demo.sh

@@ -165,8 +165,8 @@ func TestProbeUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"127.0.0.1:99999"}, "port must be a number from 1 to 65535"},
-		{[]string{"--config.file", cfg}, "--module is needed: there are long, rows, short"},
-		{[]string{"--config.file", cfg, "--module", "nope"}, `--module "nope" does not exist: there are long, rows, short`},
+		{[]string{"--config.file", cfg}, "--module is needed; the modules are: long, rows, short"},
+		{[]string{"--config.file", cfg, "--module", "nope"}, `there is no module "nope"; the modules are: long, rows, short`},
 		{[]string{"--config.file", cfg + ".not"}, cfg + ".not"},
 		{[]string{"--config.file", bad}, "bad.yml:1"},
 		{[]string{"--timeout=-1s"}, "--timeout -1s is negative"},
@@ -276,6 +276,51 @@ func TestProbeCancelled(t *testing.T) {
 	}
 	if bad := server.Troubles(); len(bad) > 0 || !server.Alive() {
 		t.Errorf("the server complains: %q", bad)
+	}
+}
+
+func TestTimeoutFlag(t *testing.T) {
+	for in, want := range map[string]string{
+		"5": "5 has no unit: write 5s", "1.5": "write 1.5s", "soon": `"soon" is no duration`, "": `"" is no duration`, "1d": "write it like",
+	} {
+		var d durationFlag
+		if err := d.Set(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", in, err, want)
+		}
+	}
+	var d durationFlag
+	if err := d.Set("1m30s"); err != nil || d.String() != "1m30s" {
+		t.Errorf("%v, %v", d, err)
+	}
+}
+
+// TestProbeSaysWhatItWaitsFor: of another Ctrl-C is the word only after a first one.
+func TestProbeSaysWhatItWaitsFor(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() { // mute, and late to close
+				_, _ = io.Copy(io.Discard, conn)
+				time.Sleep(1500 * time.Millisecond)
+				conn.Close()
+			}()
+		}
+	}()
+	cfg := writeFile(t, "c.yml", "modules: {x: {count: 1, timeout: 300ms}}\n")
+	c := call{leaves: true}
+	if code := c.run(t, ln.Addr().String(), "--config.file", cfg); code != exitError {
+		t.Errorf("exit %d", code)
+	}
+	if got := c.stderr.String(); !strings.Contains(got, "waiting up to 8s") || !strings.Contains(got, "; Ctrl-C leaves at once") {
+		t.Errorf("it says %q", got)
 	}
 }
 

@@ -5,14 +5,15 @@
 . "$(dirname "$0")/lib.sh"
 
 need_packages ca-certificates iperf || note "Debian's iperf can't be installed from here: is there one?"
-command -v iperf >/dev/null || die "this needs iperf 2.1.8 or newer (Debian: apt-get install iperf)"
+command -v iperf >/dev/null || die "this needs iperf 2.1.7 or newer (Debian: apt-get install iperf)"
 need_go
 
 step "Building"
-go build -o build/bounceback_exporter .
+scripts/build.sh
 bounceback=build/bounceback_exporter
+note "$("$bounceback" --version | head -n 1)"
 
-step "A probe of the built-in responder: bounceback_exporter probe"
+step "A probe of the built-in responder: $bounceback probe"
 "$bounceback" probe
 
 # A real server on a port that is free. Its own words tell when it listens: to try
@@ -55,3 +56,6 @@ note "$(grep -vc '^#' "$work/metrics") series in all, classic buckets included"
 
 step "What the iperf server saw"
 grep -v '^-' "$work/iperf.log"
+
+step "The program is $PWD/$bounceback"
+note "install it for every user: install -m 755 $bounceback /usr/local/bin/"

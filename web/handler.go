@@ -4,6 +4,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -176,10 +177,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 	case !slices.Contains(rt.methods, r.Method):
 		w.Header().Set("Allow", strings.Join(rt.methods, ", "))
-		http.Error(w, r.Method+" is not allowed here; "+strings.Join(rt.methods, ", ")+" is", http.StatusMethodNotAllowed)
+		http.Error(w, methodText(r.Method, rt.methods), http.StatusMethodNotAllowed)
 	default:
 		rt.serve(w, r)
 	}
+}
+
+// methodText says which methods a page takes: GET is not allowed here; POST and
+// PUT are.
+func methodText(method string, allowed []string) string {
+	verb := "is"
+	if len(allowed) > 1 {
+		verb = "are"
+	}
+	return fmt.Sprintf("%s is not allowed here; %s %s", method, strings.Join(allowed, " and "), verb)
 }
 
 // survive answers 500 where a page has a bug.

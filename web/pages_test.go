@@ -152,6 +152,9 @@ func TestPaths(t *testing.T) {
 		if w.Code == 405 && w.Header().Get("Allow") == "" {
 			t.Errorf("%s %.60s: 405 without Allow", tc.method, tc.path)
 		}
+		if tc.path == "/-/reload" && tc.method == "GET" && !strings.Contains(w.Body.String(), "GET is not allowed here; POST and PUT are") {
+			t.Errorf("it says %q", w.Body)
+		}
 	}
 	if l.runner.runs.Load() != 0 {
 		t.Error("something was probed")
