@@ -124,7 +124,7 @@ func TestTimeoutTooShort(t *testing.T) {
 	}{
 		{900 * time.Millisecond, 2 * time.Second, ReasonTimeoutTooShort},
 		{time.Millisecond, 400 * time.Millisecond, ReasonTimeoutTooShort},
-		{1500 * time.Millisecond, 2 * time.Second, ""},
+		{3 * time.Second, 4 * time.Second, ""},
 	} {
 		m := module(timed(tc.duration), every(50*time.Millisecond, 1), func(m *config.Module) { m.Timeout = tc.timeout })
 		r := p.Run(t.Context(), &Job{Module: m, Addr: s.Addr()})

@@ -13,7 +13,7 @@ import (
 )
 
 // Bounds short enough to see a background end in a test.
-var shortBounds = Bounds{FirstWrite: 400 * time.Millisecond, Drain: 400 * time.Millisecond, FirstReply: time.Second}
+var shortBounds = Bounds{FirstWrite: 400 * time.Millisecond, Drain: 400 * time.Millisecond, FirstReply: 5 * time.Second}
 
 // lateness is by how much an answer may be late on a busy machine before a test
 // takes it for hanging. How late it is at best is TestAnswerGivesWay's business.

@@ -168,7 +168,7 @@ func TestAllowedTargetsAndSpellings(t *testing.T) {
 		{"name:22", "192.0.2.1", denied},
 		{"127.0.0.1", "", denied},
 		{"::1", "", denied},
-		{"::1%lo", "", denied},
+		{"fe80::1%lo", "", denied},
 		{"::ffff:127.0.0.1", "", denied},
 		{"::ffff:7f00:1", "", denied},
 		{"::127.0.0.1", "", denied},
