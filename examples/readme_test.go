@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,6 +33,24 @@ func TestReadmeConfigs(t *testing.T) {
 	cfg, err := config.Parse("README.md", []byte(block(t, "../README.md", "# bounceback.yml")))
 	if err != nil {
 		t.Fatal(err)
+	}
+	// What is to be typed by hand works with the file that stands beside it.
+	byHand := regexp.MustCompile(`bounceback_exporter probe (\S+) --config\.file bounceback\.yml --module (\S+)`)
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := byHand.FindAllStringSubmatch(string(readme), -1)
+	if len(commands) == 0 {
+		t.Error("no command by hand with a configuration")
+	}
+	for _, m := range commands {
+		if cfg.Modules[m[2]] == nil {
+			t.Errorf("%s: no such module", m[0])
+		}
+		if err := cfg.AllowedTargets.Check(netip.MustParseAddrPort(m[1])); err != nil {
+			t.Errorf("%s: %v", m[0], err)
+		}
 	}
 	prometheus := block(t, "../README.md", "# prometheus.yml")
 	var doc map[string]any
