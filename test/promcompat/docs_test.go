@@ -93,7 +93,7 @@ func failed() *prober.Result {
 // TestDocumentedQueries: each finds something and none comes with a warning.
 func TestDocumentedQueries(t *testing.T) {
 	queries := documented(t)
-	for kind, want := range map[string]int{"": 20, "classic": 4, "self": 3} {
+	for kind, want := range map[string]int{"": 20, "classic": 4, "self": 4, "self classic": 1} {
 		if len(queries[kind]) < want {
 			t.Errorf("only %d queries of the kind %q in the document", len(queries[kind]), kind)
 		}
@@ -106,22 +106,24 @@ func TestDocumentedQueries(t *testing.T) {
 			}
 		}
 	}
-	p, at := self(t)
-	for _, q := range queries["self"] {
-		if v := p.clean(q, at); len(v) == 0 {
-			t.Errorf("finds nothing: %s", q)
+	for kind, native := range map[string]bool{"self": true, "self classic": false} {
+		p, at := self(t, native)
+		for _, q := range queries[kind] {
+			if v := p.clean(q, at); len(v) == 0 {
+				t.Errorf("finds nothing: %s", q)
+			}
 		}
 	}
 }
 
 // self is a Prometheus that has scraped /metrics of an exporter in trouble.
-func self(t *testing.T) (*prom, time.Time) {
+func self(t *testing.T, native bool) (*prom, time.Time) {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	s := collector.NewSelf(reg, collector.SelfOptions{})
 	s.SetModules([]string{module})
 	h := http.Handler(promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-	p := newProm(t, false)
+	p := newProm(t, native)
 	at := epoch()
 	for i := range 10 {
 		s.ProbeStarted(module)
