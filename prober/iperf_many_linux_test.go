@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bounceback-exporter/bounceback_exporter/config"
 	"github.com/bounceback-exporter/bounceback_exporter/internal/iperftest"
 )
 
@@ -83,4 +84,32 @@ func TestRealServerLog(t *testing.T) {
 		}
 	}
 	idle(t, p, 5*time.Second)
+}
+
+// Probes that begin and end beside each other as they like: of those that came
+// within a few milliseconds of another one's end, 2.1.8 would survive a few dozen.
+func TestRealServerComingsAndGoings(t *testing.T) {
+	t.Parallel()
+	s := iperftest.Start(t)
+	p := New(Options{})
+	const runners, each = 6, 12
+	results := make(chan *Result)
+	for i := range runners {
+		go func() {
+			for k := range each {
+				m := module(counted(1+(7*i+5*k)%40), every(2*time.Millisecond, 1), func(m *config.Module) { m.Timeout = 30 * time.Second })
+				results <- p.Run(t.Context(), &Job{Module: m, Addr: s.Addr})
+			}
+		}()
+	}
+	for range runners * each {
+		if r := <-results; !r.Success() {
+			t.Errorf("%v%s", r.Err, logOf(r))
+		}
+	}
+	idle(t, p, 10*time.Second)
+	s.CheckClean()
+	s.CheckNoCloseWait(time.Second)
+	iperftest.StartStock(t, nil, s.Addr, time.Second).CheckUndisturbed(time.Second)
+	s.CheckClean()
 }
