@@ -58,13 +58,13 @@ func programCommand(args ...string) *exec.Cmd {
 }
 
 // startExporter starts an exporter on a free port and waits until it listens.
-func startExporter(t *testing.T, args ...string) *process {
+func startExporter(t testing.TB, args ...string) *process {
 	t.Helper()
 	return startCommand(t, programCommand(append([]string{"--web.listen-address=127.0.0.1:0"}, args...)...), 1)
 }
 
 // startCommand starts an exporter that will listen on n addresses.
-func startCommand(t *testing.T, cmd *exec.Cmd, n int) *process {
+func startCommand(t testing.TB, cmd *exec.Cmd, n int) *process {
 	t.Helper()
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -178,7 +178,7 @@ func series(exposition, name string) string {
 }
 
 // eventually waits for a fact.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -52,7 +52,7 @@ func (f footprint) checkWithin(t *testing.T, later footprint) {
 }
 
 // crowdOfResponders listens on the first addresses of 127.0.1.0/24 and returns them.
-func crowdOfResponders(t *testing.T, n int) (*responder.Responder, []string) {
+func crowdOfResponders(t testing.TB, n int) (*responder.Responder, []string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has all of 127.0.0.0/8 on loopback")
