@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
 )
@@ -60,6 +61,9 @@ func TestSoakMemoryOfAProbe(t *testing.T) {
 	document, err := os.ReadFile("docs/CONFIGURATION.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if text := fmt.Sprintf("sets %d bytes aside for each bounce", unsafe.Sizeof(prober.Sample{})); !strings.Contains(string(document), text) {
+		t.Errorf("docs/CONFIGURATION.md does not say %q", text)
 	}
 	target := responderProcess(t)
 	w := newWhole(t, "allowed_targets: {networks: [127.0.0.0/8]}\n"+modulesOf(memoryCases()), prober.Options{})
