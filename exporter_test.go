@@ -304,7 +304,7 @@ func TestExporterEverythingAtOnce(t *testing.T) {
 	name := writeConfig(t, "")
 	config := func(n int) string {
 		return fmt.Sprintf("limits: {max_concurrent_probes: %d, max_per_target: 30, max_waiting: 300}\n"+
-			"modules: {rtt: {period: 5ms, count: %d, timeout: 20s}, burst: {count: 50, timeout: 20s}}\n", 60+n%40, 20+n%10)
+			"modules: {rtt: {period: 5ms, count: %d, timeout: 20s}, burst: {count: 50, timeout: 20s}}\n", 180+n%40, 20+n%10)
 	}
 	if err := os.WriteFile(name, []byte(config(0)), 0o600); err != nil {
 		t.Fatal(err)
