@@ -32,7 +32,7 @@ func main() {
 		exit(child(os.Args[2:]))
 	}
 	var o options
-	flag.StringVar(&o.what, "what", "bounce", "what to measure: bounce, or load")
+	flag.StringVar(&o.what, "what", "bounce", "what to measure: bounce, load or lateness")
 	flag.IntVar(&o.rounds, "rounds", 10, "alternating rounds")
 	flag.IntVar(&o.count, "count", 20000, "bounces of a run, 1 to 100000")
 	flag.IntVar(&o.size, "size", 100, "bytes of a message, 68 to 131072")
@@ -82,8 +82,10 @@ func (o *options) run() error {
 		return b.bounce(os.Stdout)
 	case "load":
 		return b.load(os.Stdout)
+	case "lateness":
+		return b.lateness(os.Stdout)
 	}
-	return &usageError{fmt.Sprintf("-what %q: bounce or load", o.what)}
+	return &usageError{fmt.Sprintf("-what %q: bounce, load or lateness", o.what)}
 }
 
 func exit(err error) {
