@@ -31,6 +31,8 @@ type ending struct {
 	// the first byte, at most for extra: a 2.1.8 that finds header and FIN together
 	// can hang before it sends anything, once in some fifty times, for ever.
 	early bool
+	// settle is how long the server is left alone after the end.
+	settle time.Duration
 	// heard, if not nil, is called with the first bytes of what the peer still said.
 	heard func([]byte)
 	// done is called when the connection has ended.
@@ -57,6 +59,7 @@ func (p *Prober) end(c *conn, e ending) {
 			p.abandoned.Add(1)
 		}
 		p.untrack(c)
+		time.Sleep(e.settle)
 		d.Ended()
 		if e.done != nil {
 			e.done(clean)

@@ -77,8 +77,6 @@ func ended(r *Result, in Phase, reasons ...Reason) bool {
 	return false
 }
 
-func held(d time.Duration) func(*config.Module) { return func(m *config.Module) { m.Hold = d } }
-
 // visits are all the ways in which a probe can end, as far as the prober itself
 // knows them.
 func visits() map[string]visit {

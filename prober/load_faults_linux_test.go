@@ -27,6 +27,7 @@ func loaded(direction string, streams int, duration time.Duration) func(*config.
 // says, after their header was read.
 type loadPeer struct {
 	addr    netip.AddrPort
+	bounces *fakeserver.Server
 	headers chan wire.TestRequest
 }
 
@@ -34,9 +35,14 @@ type loadPeer struct {
 // with their number from 0, to f, which need not close them.
 func startLoadPeer(t *testing.T, f func(c *net.TCPConn, n int)) *loadPeer {
 	t.Helper()
-	bounces := fakeserver.Start(t, fakeserver.Script{Version: wire.V2_1_9})
+	return startLoadPeerOf(t, fakeserver.Script{Version: wire.V2_1_9}, f)
+}
+
+// startLoadPeerOf is startLoadPeer with a script for the bounces.
+func startLoadPeerOf(t *testing.T, bounces fakeserver.Script, f func(c *net.TCPConn, n int)) *loadPeer {
+	t.Helper()
 	l := listen(t)
-	p := &loadPeer{addrOf(l), make(chan wire.TestRequest, 64)}
+	p := &loadPeer{addrOf(l), fakeserver.Start(t, bounces), make(chan wire.TestRequest, 64)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -52,7 +58,7 @@ func startLoadPeer(t *testing.T, f func(c *net.TCPConn, n int)) *loadPeer {
 				continue
 			}
 			if binary.BigEndian.Uint32(first)&wire.FlagExtend == 0 {
-				go splice(c, first, bounces.Addr())
+				go splice(c, first, p.bounces.Addr())
 				continue
 			}
 			header := append(first, make([]byte, wire.TestHeaderLen-len(first))...)

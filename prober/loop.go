@@ -62,9 +62,10 @@ func (l *loop) run(w *Window, s stretch) error {
 		now   = start
 		got   = 0
 		yield = start + yieldEvery
+		room  = int64(0) // before the deadline, for a bounce that takes twice as long as the last
 	)
 	w.Start = start
-	for got < s.count && (s.end == 0 || now < s.end) {
+	for got < s.count && (s.end == 0 || now < s.end && now+room < l.until) {
 		if now >= yield {
 			runtime.Gosched()
 			yield = now + yieldEvery
@@ -75,7 +76,7 @@ func (l *loop) run(w *Window, s stretch) error {
 			missed := (now - tick) / l.period
 			tick += (missed + 1) * l.period
 			w.SkippedTicks += int(missed)
-			if s.end != 0 && tick >= s.end {
+			if s.end != 0 && (tick >= s.end || tick+room >= l.until) {
 				break
 			}
 			if err := l.c.sleepUntil(tick, now, l.until); err != nil {
@@ -105,7 +106,7 @@ func (l *loop) run(w *Window, s stretch) error {
 			return &badID{id, l.id}
 		}
 		b.ServerReceive, b.ServerSend = receive.UnixNano(), send.UnixNano()
-		now = b.Received
+		now, room = b.Received, 2*(b.Received-b.Sent)
 		if l.period > 0 && got%l.burst == 0 && b.Sent-tick > int64(w.ScheduleLateness.V) {
 			w.ScheduleLateness.V = time.Duration(b.Sent - tick)
 		}

@@ -70,10 +70,7 @@ func (r *run) window(l *loop, load LoadLabel, duration time.Duration) *Error {
 
 	err := l.run(&w, s)
 	if err == nil && r.m.Congest != nil {
-		// A count limits the bounces of a window, but never shortens it.
-		if now := r.clk.mono(); now < s.end {
-			err = l.c.sleepUntil(s.end, now, r.until)
-		}
+		err = l.sitOut(s.end)
 	}
 
 	w.End = r.clk.mono()

@@ -9,6 +9,9 @@ const rowEvery = int64(time.Second)
 // last whole second belongs to that second's row if it is shorter.
 const rowRest = int64(50 * time.Millisecond)
 
+// maxRows bounds the memory of rows: an hour's.
+const maxRows = 3600
+
 // rows collects one row a second into memory set aside before, and shows them to
 // whoever watches.
 type rows struct {
@@ -28,6 +31,7 @@ func (r *rows) prepare(total time.Duration, live *Live) {
 		return
 	}
 	r.on = true
+	total = min(total, maxRows*time.Duration(rowEvery))
 	r.rows = make([]Row, 0, int(total/time.Duration(rowEvery))+8)
 	r.live = live
 	if live != nil {
@@ -56,6 +60,26 @@ func (r *rows) add(c *conn, s *Sample) {
 	r.cur.Replies++
 	r.cur.RTTSum += rtt
 	r.cur.RTTMax = max(r.cur.RTTMax, rtt)
+}
+
+// sitOut waits for the end of a window with a load. A count limits the bounces of
+// such a window, but never shortens it, and its seconds go on having their rows.
+func (l *loop) sitOut(end int64) error {
+	r := &l.rows
+	for now := l.clk.mono(); now < end; now = l.clk.mono() {
+		until := end
+		if r.on && end-r.due >= rowRest {
+			until = r.due
+		}
+		if err := l.c.sleepUntil(until, now, l.until); err != nil {
+			return err
+		}
+		if until == r.due {
+			r.close(l.c, l.clk.mono())
+			r.due += rowEvery
+		}
+	}
+	return nil
 }
 
 // close finishes the current row. Beyond the memory set aside nothing is kept.

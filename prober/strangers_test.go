@@ -68,7 +68,7 @@ func TestStrangers(t *testing.T) {
 	} {
 		for _, size := range []int{100, 131072} {
 			p := New(Options{Bounds: shortBounds})
-			m := module(counted(3), func(m *config.Module) { m.Timeout, m.Size = 800*time.Millisecond, size })
+			m := module(counted(3), func(m *config.Module) { m.Timeout, m.Size = time.Second, size })
 			r := p.Run(t.Context(), &Job{Module: m, Addr: tc.addr})
 			if r.Err == nil || !strings.Contains(" "+tc.reasons+" ", " "+string(r.Err.Reason)+" ") ||
 				!strings.Contains(r.Err.Error(), tc.says) || r.Peer.Kind != tc.kind && tc.kind != anyKind {

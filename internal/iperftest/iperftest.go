@@ -73,13 +73,23 @@ func StartAt(t testing.TB, wrap Wrap, addr netip.AddrPort, args ...string) *Serv
 	}()
 	t.Cleanup(s.Stop)
 	deadline := time.Now().Add(10 * time.Second)
-	for !strings.Contains(s.Log(), "listening") {
+	for !strings.Contains(s.Log(), "listening") || !s.listens() {
 		if !s.Alive() || time.Now().After(deadline) {
 			t.Fatalf("iperf -s does not listen: %v\n%s", s.err, s.Log())
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	return s
+}
+
+// listens tells whether somebody listens on the server's port, in the server's
+// network namespace: it says so a moment before it does.
+func (s *Server) listens() bool {
+	dir := fmt.Sprintf("/proc/%d/net", s.Pid())
+	if _, err := os.Stat(dir); err != nil {
+		return true // not to be seen here
+	}
+	return socketsIn(s.t, dir, s.Addr.Port(), listen) > 0
 }
 
 // FreePort is a TCP port of loopback that was free a moment ago. It lies below the
@@ -203,10 +213,15 @@ func (s *Server) CheckNoCloseWait(within time.Duration) {
 // port and whose state is the hexadecimal one of /proc/net/tcp.
 func SocketsIn(t testing.TB, port uint16, state string) int {
 	t.Helper()
+	return socketsIn(t, "/proc/net", port, state)
+}
+
+func socketsIn(t testing.TB, dir string, port uint16, state string) int {
+	t.Helper()
 	n := 0
 	suffix := fmt.Sprintf(":%04X", port)
 	for _, f := range []string{"tcp", "tcp6"} {
-		b, err := os.ReadFile(filepath.Join("/proc/net", f))
+		b, err := os.ReadFile(filepath.Join(dir, f))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

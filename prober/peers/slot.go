@@ -46,9 +46,12 @@ func (e *entry) grant() {
 // Pace waits until a connection may be opened: none of ours to the address is
 // being ended, and none has ended for gap. From its return to Release none will be
 // ended either (see Drain.Alone). A gap of 0 or less is that of a server which
-// needs no such care. It returns ctx's cause if that takes too long.
+// needs no such care. It returns ctx's cause if ctx ends, or has ended, before.
 func (s *Slot) Pace(ctx context.Context, gap time.Duration) error {
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		s.t.mu.Lock()
 		left := gap - s.t.now().Sub(s.e.lastEnd)
 		if s.e.lastEnd.IsZero() || left > gap {
@@ -71,9 +74,6 @@ func (s *Slot) Pace(ctx context.Context, gap time.Duration) error {
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 	}
 }
 

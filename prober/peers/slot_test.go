@@ -220,6 +220,10 @@ func TestPaceGivesUp(t *testing.T) {
 		if took := time.Since(start); took != 40*time.Millisecond {
 			t.Errorf("gave up after %v", took)
 		}
+		// Nor is there anything to be opened where nobody waits for it any more.
+		if err := s.Pace(ctx, 0); err != errGone {
+			t.Errorf("without a gap: %v", err)
+		}
 		// It did not open anything: an end need not wait.
 		d := tab.DrainStarted(addr(1))
 		start = time.Now()
