@@ -42,34 +42,35 @@ func TestStrangers(t *testing.T) {
 	webListener := listen(t)
 	go web.Serve(webListener)
 	t.Cleanup(func() { web.Close() })
-	fake := func(m fakeserver.Mode) netip.AddrPort {
-		return fakeserver.Start(t, fakeserver.Script{Mode: m}).Addr()
+	fake := func(m fakeserver.Mode) func() netip.AddrPort {
+		return func() netip.AddrPort { return fakeserver.Start(t, fakeserver.Script{Mode: m}).Addr() }
 	}
+	at := func(l net.Listener) func() netip.AddrPort { return func() netip.AddrPort { return addrOf(l) } }
 	const anyKind = PeerKind(99)
 	gone := listen(t)
 	gone.Close()
 	for name, tc := range map[string]struct {
-		addr    netip.AddrPort
+		start   func() netip.AddrPort
 		reasons string
 		kind    PeerKind
 		says    string
 	}{
-		"iperf3":      {iperftest.Iperf3(t), "no_bounceback", PeerIperf3, "iperf 3"},
+		"iperf3":      {func() netip.AddrPort { return iperftest.Iperf3(t) }, "no_bounceback", PeerIperf3, "iperf 3"},
 		"busy iperf3": {fake(fakeserver.Iperf3Busy), "no_bounceback", PeerIperf3, "iperf 3"},
 		// It waits for the end of a line, which the time stamp of a message may contain.
-		"web server":     {addrOf(webListener), "silent no_bounceback", anyKind, ""},
+		"web server":     {at(webListener), "silent no_bounceback", anyKind, ""},
 		"fake http":      {fake(fakeserver.HTTP), "no_bounceback", PeerOther, "HTTP/1.1 400"},
-		"mute":           {addrOf(listen(t)), "silent", PeerUnknown, ""},
+		"mute":           {at(listen(t)), "silent", PeerUnknown, ""},
 		"silent":         {fake(fakeserver.Silent), "silent", PeerUnknown, ""},
 		"never reads":    {fake(fakeserver.NeverReads), "silent", PeerUnknown, ""},
 		"closes":         {fake(fakeserver.AcceptClose), "closed_early reset", PeerUnknown, ""},
 		"resets":         {fake(fakeserver.AcceptReset), "reset", PeerUnknown, ""},
-		"nobody listens": {addrOf(gone), "connect_refused", PeerUnknown, "refused"},
+		"nobody listens": {at(gone), "connect_refused", PeerUnknown, "refused"},
 	} {
 		for _, size := range []int{100, 131072} {
 			p := New(Options{Bounds: shortBounds})
 			m := module(counted(3), func(m *config.Module) { m.Timeout, m.Size = time.Second, size })
-			r := p.Run(t.Context(), &Job{Module: m, Addr: tc.addr})
+			r := p.Run(t.Context(), &Job{Module: m, Addr: tc.start()})
 			if r.Err == nil || !strings.Contains(" "+tc.reasons+" ", " "+string(r.Err.Reason)+" ") ||
 				!strings.Contains(r.Err.Error(), tc.says) || r.Peer.Kind != tc.kind && tc.kind != anyKind {
 				t.Errorf("%s, %d bytes: %v, kind %d, want %s%s", name, size, r.Err, r.Peer.Kind, tc.reasons, logOf(r))
