@@ -4,19 +4,20 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 )
 
-// A service that waits for our FIN before it says what it thinks of us is known by
-// that, and not taken for a server that is silent.
-func TestStrangerThatAnswersAfterOurFIN(t *testing.T) {
+// afterFIN serves connections that it reads to their FIN, and then says last.
+func afterFIN(t *testing.T, last string) netip.AddrPort {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = ln.Close() }()
+	t.Cleanup(func() { _ = ln.Close() })
 	go func() {
 		for {
 			c, err := ln.Accept()
@@ -24,12 +25,18 @@ func TestStrangerThatAnswersAfterOurFIN(t *testing.T) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, c)
-			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+			_, _ = io.WriteString(c, last)
 			_ = c.Close()
 		}
 	}()
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// A service that waits for our FIN before it says what it thinks of us is known by
+// that, and not taken for a server that is silent.
+func TestStrangerThatAnswersAfterOurFIN(t *testing.T) {
 	p := New(Options{Bounds: Bounds{FirstReply: 100 * time.Millisecond}})
-	r := p.Run(context.Background(), &Job{Module: module(), Addr: ln.Addr().(*net.TCPAddr).AddrPort()})
+	r := p.Run(context.Background(), &Job{Module: module(), Addr: afterFIN(t, "HTTP/1.1 400 Bad Request\r\n\r\n")})
 	if r.Err == nil || r.Err.Reason != ReasonNoBounceback || !strings.Contains(r.Err.Error(), "HTTP/1.1 400") {
 		t.Errorf("got %v, want no_bounceback with what the peer said", r.Err)
 	}
@@ -44,23 +51,8 @@ func TestStrangerThatAnswersAfterOurFIN(t *testing.T) {
 
 // A peer that stays mute leaves a log that people can read.
 func TestLogOfAMutePeer(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.Copy(io.Discard, c)
-			_ = c.Close()
-		}
-	}()
 	p := New(Options{Bounds: Bounds{FirstReply: 50 * time.Millisecond}})
-	r := p.Run(context.Background(), &Job{Module: module(), Addr: ln.Addr().(*net.TCPAddr).AddrPort()})
+	r := p.Run(context.Background(), &Job{Module: module(), Addr: afterFIN(t, "")})
 	if r.Err == nil || r.Err.Reason != ReasonSilent {
 		t.Errorf("got %v, want silent", r.Err)
 	}
