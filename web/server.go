@@ -31,16 +31,16 @@ const (
 type StopBounds struct {
 	// Answers is how long running probes may go on by themselves; 20 s.
 	Answers time.Duration
-	// Cancelled is how long they have to answer after being called off; 1 s.
+	// Cancelled is how long they have to answer after being called off; 2 s.
 	Cancelled time.Duration
-	// Background is how long connections may go on being ended; 7 s. What is left
+	// Background is how long connections may go on being ended; 6 s. What is left
 	// then is half-closed, and the process exits.
 	Background time.Duration
 }
 
 // DefaultStopBounds let a stop take 28 s at most.
 func DefaultStopBounds() StopBounds {
-	return StopBounds{Answers: 20 * time.Second, Cancelled: time.Second, Background: 7 * time.Second}
+	return StopBounds{Answers: 20 * time.Second, Cancelled: 2 * time.Second, Background: 6 * time.Second}
 }
 
 // ServeOptions are what Serve needs.

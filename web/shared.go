@@ -23,6 +23,8 @@ const (
 	// answerGrace is how long a request waits beyond its deadline for a run that
 	// has the same deadline: the run answers at the deadline, not before it.
 	answerGrace = 100 * time.Millisecond
+	// stopGrace is how long one that a stop of the exporter called off waits for it.
+	stopGrace = 500 * time.Millisecond
 )
 
 // loadKey is a module's content and a server's address.
@@ -128,7 +130,7 @@ func (l *loads) do(ctx context.Context, key loadKey, interval time.Duration,
 		if !finished && errors.Is(context.Cause(ctx), errStopping) {
 			// All who wait are called off together, and with them the run. Its own answer,
 			// with what was measured until then, comes at once.
-			finished = r.endsWithin(answerGrace)
+			finished = r.endsWithin(stopGrace)
 		}
 		switch {
 		case !finished && errors.Is(ctx.Err(), context.Canceled):
