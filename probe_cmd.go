@@ -233,15 +233,19 @@ func (c *probeCmd) drain(leave leaving, p *prober.Prober, m *config.Module) {
 	}
 	ctx, cancel := context.WithTimeout(leave.ctx, bound)
 	defer cancel()
+	said := make(chan struct{})
 	notice := time.AfterFunc(time.Second, func() {
+		defer close(said)
 		which := "Ctrl-C"
 		if leave.signalled.Load() {
 			which = "another Ctrl-C"
 		}
 		c.say("waiting up to %s for the server to end its side of the connection; %s leaves at once", bound, which)
 	})
-	defer notice.Stop()
 	_ = p.Wait(ctx)
+	if !notice.Stop() {
+		<-said // nothing is written once the command is over
+	}
 }
 
 // leaving tells when to leave without waiting for anything.
