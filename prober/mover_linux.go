@@ -68,6 +68,7 @@ func newMover(streams []*loadStream, stopper *canceller) *mover {
 
 // run moves bytes until the stopper says so, which is no error, or a stream ends.
 func (m *mover) run() error {
+	defer m.unmark()
 	m.tuned = m.clk.mono()
 	for {
 		m.wait = unix.NsecToTimespec(int64(idleCheck)) // the kernel may write what was left into it
@@ -121,6 +122,16 @@ func (m *mover) tune(d time.Duration) {
 			s.c.setMark(&k.send, markFor(k.sent, d, notSentLowat, sendUnit), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT)
 		}
 		k.got, k.sent = 0, 0
+	}
+}
+
+// unmark makes every byte readable again: who reads the streams to their end is to
+// hear of the last few.
+func (m *mover) unmark() {
+	for i, s := range m.streams {
+		if s.reads {
+			s.c.setMark(&m.marks[i].receive, 1, unix.SOL_SOCKET, unix.SO_RCVLOWAT)
+		}
 	}
 }
 

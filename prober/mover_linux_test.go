@@ -128,6 +128,30 @@ func TestReceiverFollowsTheRate(t *testing.T) {
 	}
 }
 
+// A load that was stopped at its fastest leaves no mark behind: what is still to
+// come is read in the background, byte by byte if need be.
+func TestStoppedReceiverHasNoMark(t *testing.T) {
+	c, peer := moverPeer(t)
+	e, err := newEngine(context.Background(), c.stopForTest(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.start([]*loadStream{{c: c, reads: true}})
+	go func() {
+		for b := make([]byte, 1<<20); ; {
+			if _, err := peer.Write(b); err != nil {
+				return // the test has closed it
+			}
+		}
+	}()
+	mark := func() int { return option(t, c, unix.SOL_SOCKET, unix.SO_RCVLOWAT) }
+	eventually(t, "a fast stream has a high mark", func() bool { return mark() >= 20000 })
+	e.stop()
+	if got := mark(); got != 1 {
+		t.Errorf("mark %d after the stop, want 1", got)
+	}
+}
+
 // What may be queued unsent grows with the rate, and never falls below what keeps
 // a slow path from having a long queue.
 func TestSenderFollowsTheRate(t *testing.T) {
