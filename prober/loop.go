@@ -39,8 +39,8 @@ type stretch struct {
 // A goroutine that the runtime has seen running for 10 ms without having been
 // scheduled is to be preempted. As this one is nearly always in ppoll, its P is
 // taken away there instead, bounce after bounce, by the runtime's monitor thread,
-// which then wakes every 20 us: a tenth more CPU time per bounce at an RTT of
-// 50 us, half as much again at 350 us. Giving way in time, outside of the timed
+// which then wakes every 20 us: some 5 % more CPU time per bounce at an RTT of
+// 60 us, half as much again at 360 us. Giving way in time, outside of the timed
 // part, leaves the monitor asleep. (With GOMAXPROCS=1 it takes the P away from any
 // call that lasts longer than its tick, and nothing here can help.)
 const yieldEvery = int64(4 * time.Millisecond)

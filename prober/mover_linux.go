@@ -10,8 +10,8 @@ import (
 
 const (
 	// sendUnit is what one write offers to the kernel. Four times iperf's unit takes
-	// a quarter to a third off the CPU time of a byte; beyond it a kernel that is not
-	// preempted in a system call keeps a bounce waiting for too long.
+	// a third off the CPU time of a byte, and costs a bounce that shares the CPU some
+	// 70 us where the kernel is not preempted in a system call (bench/README.md).
 	sendUnit = 512 << 10
 	// readTurn is what is read from one stream before the next has its turn.
 	readTurn = 1 << 20

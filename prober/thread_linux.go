@@ -9,7 +9,7 @@ import (
 
 // A thread that has stepped back is loadNice nicer than the others of the process,
 // and asks for a longer time slice than the scheduler's own 3 ms, so that a bounce
-// that wakes on its CPU is let in at once.
+// that wakes on its CPU is let in sooner.
 const (
 	loadNice  = 5
 	loadSlice = 100 * time.Millisecond
