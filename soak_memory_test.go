@@ -67,7 +67,7 @@ func TestSoakMemoryOfAProbe(t *testing.T) {
 	}
 	target := responderProcess(t)
 	w := newWhole(t, "allowed_targets: {networks: [127.0.0.0/8]}\n"+modulesOf(memoryCases()), prober.Options{})
-	for _, c := range memoryCases() {
+	for i, c := range memoryCases() {
 		if row := fmt.Sprintf("| %s | %g MiB | %g MiB |\n", c.told, c.running, c.whole); !strings.Contains(string(document), row) {
 			t.Errorf("docs/CONFIGURATION.md has no row %s", row)
 		}
@@ -76,8 +76,10 @@ func TestSoakMemoryOfAProbe(t *testing.T) {
 				t.Errorf("%s: %d %s", c.name, code, body)
 			}
 		}
-		probe() // so that what is kept anyhow is there
-		w.quiet(t)
+		if i == 0 {
+			probe() // so that what is kept anyhow is there
+			w.quiet(t)
+		}
 		whole := allocated()
 		probe()
 		w.quiet(t)
