@@ -133,9 +133,17 @@ func (p *path) cancelled(t *testing.T, dir string) {
 	if pr.DrainsInFlight() == 0 && dir != "up" {
 		t.Error("the server's time is not waited for")
 	}
+	// What the windows had let through before still comes, on this slow link for more
+	// than a second; then nothing flows, long before the server's own time is over.
 	// The stock client has 15 KB in half a second.
-	if out, back := p.moved(500 * time.Millisecond); max(out, back) > 30<<10 {
-		t.Errorf("after a second %d bytes to the server and %d from it flow in 500 ms", out, back)
+	var out, back uint64
+	for range 3 {
+		if out, back = p.moved(500 * time.Millisecond); max(out, back) <= 30<<10 {
+			break
+		}
+	}
+	if max(out, back) > 30<<10 {
+		t.Errorf("after two seconds %d bytes to the server and %d from it flow in 500 ms", out, back)
 	}
 	checkEnded(t, pr, 10*time.Second)
 	checkNoSockets(t, p.A, p.server.Addr.Port())

@@ -20,10 +20,12 @@ func parts(baseline, warmup, duration time.Duration) func(*config.Module) {
 }
 
 // honest takes a load as iperf does, at a gentle pace, for d at most.
-func honest(d time.Duration) func(*net.TCPConn, int) {
+func honest(direction string, d time.Duration) func(*net.TCPConn, int) {
 	return func(c *net.TCPConn, _ int) {
-		ackOf(c)
-		flow(c, d)
+		if direction == "up" {
+			ackOf(c)
+		}
+		flow(c, direction != "up", d)
 		swallow(c)
 	}
 }
@@ -37,7 +39,7 @@ func TestLoadWindows(t *testing.T) {
 	for _, dir := range []string{"up", "down", "both"} {
 		tests[dir] = func(t *testing.T) {
 			const baseline, warmup, duration = 300 * ms, 400 * ms, 600 * ms
-			s := startLoadPeer(t, honest(3*time.Second))
+			s := startLoadPeer(t, honest(dir, 3*time.Second))
 			p := New(Options{})
 			r := p.Run(t.Context(), &Job{Module: module(loaded(dir, 1, 0), parts(baseline, warmup, duration)), Addr: s.addr})
 			checkLoad(t, r, 1)
@@ -72,7 +74,7 @@ func TestLoadWindows(t *testing.T) {
 // A count limits the bounces of each window and of no other part, and shortens
 // none; the seconds without bounces have their rows all the same.
 func TestLoadCount(t *testing.T) {
-	s := startLoadPeer(t, honest(5*time.Second))
+	s := startLoadPeer(t, honest("both", 5*time.Second))
 	p := New(Options{})
 	r := p.Run(t.Context(), &Job{Addr: s.addr, Module: module(loaded("both", 1, 0), parts(300*ms, 200*ms, 2500*ms), func(m *config.Module) {
 		m.Count, m.Period = 7, 0
@@ -113,7 +115,7 @@ func TestLoadShrinks(t *testing.T) {
 				return slow
 			}
 			return 0
-		}}, honest(5*time.Second))
+		}}, honest("down", 5*time.Second))
 		p := New(Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()

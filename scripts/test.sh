@@ -23,11 +23,18 @@ if go test -p 1 -timeout 15m "$@" ./... | tee "$log"; then
 fi
 
 # Many tests hold measurements against the truth, and other work on the machine can
-# spoil one. What failed has one more try, and says so; what fails twice has failed.
-failed=$(sed -n 's/^FAIL\t\([^ \t]*\)\t.*/\1/p' "$log" | sort -u)
-if [ -z "$failed" ] || grep -q 'build failed\]\|setup failed\]' "$log"; then
-	exit 1
-fi
-step "Once more, what failed: $(echo $failed)"
-# shellcheck disable=SC2086
-go test -p 1 -count=1 -timeout 15m "$@" $failed
+# spoil one. The tests that failed have two more tries, by themselves; what fails
+# three times has failed.
+for try in second third; do
+	failed=$(sed -n 's/^FAIL\t\([^ \t]*\)\t.*/\1/p' "$log" | sort -u)
+	names=$(sed -n 's/^--- FAIL: \([A-Za-z0-9_]*\).*/\1/p' "$log" | sort -u | paste -sd'|')
+	if [ -z "$failed" ] || [ -z "$names" ] || grep -q 'build failed\]\|setup failed\]\|^panic: ' "$log"; then
+		exit 1
+	fi
+	step "A $try try for $names"
+	# shellcheck disable=SC2086
+	if go test -p 1 -count=1 -timeout 15m -run "^($names)\$" "$@" $failed | tee "$log"; then
+		exit 0
+	fi
+done
+exit 1
