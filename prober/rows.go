@@ -74,7 +74,7 @@ func (l *loop) sitOut(end int64) error {
 		if err := l.c.sleepUntil(until, now, l.until); err != nil {
 			return err
 		}
-		if until == r.due {
+		if until < end { // the last row is closed with the window
 			r.close(l.c, l.clk.mono())
 			r.due += rowEvery
 		}
