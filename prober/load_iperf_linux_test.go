@@ -154,7 +154,7 @@ func TestLoadServerDies(t *testing.T) {
 			const dies = 900 * time.Millisecond
 			killed := make(chan error, 1)
 			time.AfterFunc(dies, func() { killed <- syscall.Kill(s.Pid(), syscall.SIGKILL) })
-			r := p.Run(t.Context(), &Job{Module: module(loaded(dir, 2, 3*time.Second)), Addr: s.Addr})
+			r := p.Run(t.Context(), &Job{Module: module(loaded(dir, 2, 1500*time.Millisecond)), Addr: s.Addr})
 			if err := <-killed; err != nil {
 				t.Fatal(err)
 			}

@@ -272,9 +272,11 @@ func TestLoadFillsALongPath(t *testing.T) {
 		tests[dir] = func(t *testing.T) {
 			p := slowPath(t, l)
 			bestOf(t, 3, func() []string {
-				r := p.probe(New(Options{}), loaded(dir, 1, 4*time.Second), func(m *config.Module) {
+				pr := New(Options{})
+				r := p.probe(pr, loaded(dir, 1, 4*time.Second), func(m *config.Module) {
 					m.Congest.Warmup, m.Timeout = 3*time.Second, 20*time.Second
 				})
+				checkEnded(t, pr, 10*time.Second)
 				share := float64(max(r.Load.BytesToServer.V, r.Load.BytesFromServer.V)) / r.Load.Duration.Seconds() / (rate / 8 * payload)
 				t.Logf("%.3f of the link's payload rate", share)
 				if share < 0.85 {
@@ -288,7 +290,7 @@ func TestLoadFillsALongPath(t *testing.T) {
 	sideBySide(t, tests)
 }
 
-// Over a satellite, opening three streams one after the other takes three seconds;
+// Over a satellite, opening two streams one after the other takes two seconds;
 // none of them ends before the window does.
 func TestLoadOpensOnALongPath(t *testing.T) {
 	tests := make(map[string]func(*testing.T))
@@ -297,7 +299,7 @@ func TestLoadOpensOnALongPath(t *testing.T) {
 			l := netlab.Link{Delay: 250 * ms, Rate: 20e6}
 			p := newPath(t, l, l)
 			pr := New(Options{})
-			r := p.probe(pr, loaded(dir, 3, time.Second), func(m *config.Module) { m.Timeout = 20 * time.Second })
+			r := p.probe(pr, loaded(dir, 2, time.Second), func(m *config.Module) { m.Timeout = 20 * time.Second })
 			checkLoad(t, r, 20e3)
 			checkEnded(t, pr, 20*time.Second)
 			p.server.CheckClean()

@@ -13,6 +13,7 @@ const (
 	tcpiRTT         = 68
 	tcpiRTTVar      = 72
 	tcpiSndCwnd     = 80
+	tcpiRcvRTT      = 92
 	tcpiTotalRetr   = 100
 	tcpiBytesAcked  = 120
 	tcpiBytesRecvd  = 128
