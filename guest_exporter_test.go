@@ -234,7 +234,7 @@ func TestGuestOfAMinute(t *testing.T) {
 		t.Errorf("the stock test was disturbed: %v\n%s", err, visited.Output)
 	}
 	server.CheckClean()
-	iperftest.StartStock(t, nil, server.Addr, 2*time.Second).CheckUndisturbed(late + time.Second)
+	iperftest.StartStock(t, nil, server.Addr, 2*time.Second).CheckUndisturbed(iperftest.Late)
 	server.CheckClean()
 	server.CheckNoCloseWait(2 * time.Second)
 	g.checkVariety()

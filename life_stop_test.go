@@ -130,11 +130,11 @@ func TestLifeSecondSignalRealServer(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			p.stopAtOnce(t)
 			scrape.Wait()
-			stock.CheckUndisturbed(time.Second)
+			stock.CheckUndisturbed(iperftest.Late)
 			if !s.Alive() {
 				t.Errorf("the server has died:\n%s", s.Log())
 			}
-			iperftest.StartStock(t, nil, s.Addr, time.Second).CheckUndisturbed(time.Second)
+			iperftest.StartStock(t, nil, s.Addr, time.Second).CheckUndisturbed(iperftest.Late)
 		})
 	}
 }

@@ -155,3 +155,25 @@ func TestShortenedToFit(t *testing.T) {
 		t.Errorf("took %v of %v", r.Elapsed, r.Timeout)
 	}
 }
+
+// Where the round trips grow after the first, the test ends while the next one
+// still fits: a bounce that the deadline cuts off would make it a failure.
+func TestRoomForTheLastBounce(t *testing.T) {
+	t.Parallel()
+	s := fakeserver.Start(t, fakeserver.Script{Delay: func(n int) time.Duration {
+		if n == 1 {
+			return 0
+		}
+		return 300 * time.Millisecond
+	}})
+	p := New(Options{})
+	for _, how := range []func(*config.Module){every(0, 1), every(150*time.Millisecond, 1)} {
+		m := module(timed(2*time.Second), how, func(m *config.Module) { m.Timeout = 1500 * time.Millisecond })
+		r := p.Run(t.Context(), &Job{Module: m, Addr: s.Addr()})
+		want(t, r, "")
+		idle(t, p, 3*time.Second)
+		if n := len(r.Windows[0].Samples); n < 2 || n > 4 {
+			t.Errorf("%d replies of 300 ms in %v", n, r.Timeout)
+		}
+	}
+}

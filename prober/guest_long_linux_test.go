@@ -51,7 +51,7 @@ func TestGuestForLong(t *testing.T) {
 	late := 200 * time.Millisecond
 	if length < time.Minute {
 		t.Parallel() // then others keep the machine busy, and the margin is wider
-		late = time.Second
+		late = iperftest.Late
 	}
 	s := iperftest.Start(t)
 	v := newVisitor(t, s)

@@ -87,7 +87,7 @@ func TestLoadCalledOff(t *testing.T) {
 				stock := iperftest.StartStock(t, p.Extra[0].Command, p.server.Addr, 13*time.Second)
 				p.cancelled(t, dir)
 				p.late(t, dir)
-				stock.CheckUndisturbed(time.Second)
+				stock.CheckUndisturbed(iperftest.Late)
 				p.server.CheckClean()
 				checkNoSockets(t, p.B, p.server.Addr.Port())
 			}

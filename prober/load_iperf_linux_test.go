@@ -68,7 +68,7 @@ func TestLoadRealServer(t *testing.T) {
 				r := p.Run(t.Context(), &Job{Module: module(loaded(dir, n, time.Second)), Addr: s.Addr})
 				checkLoad(t, r, 10e6)
 				checkEnded(t, p, 10*time.Second)
-				stock.CheckUndisturbed(time.Second)
+				stock.CheckUndisturbed(iperftest.Late)
 				s.CheckClean()
 				s.CheckNoCloseWait(time.Second)
 				sees := map[string]string{"up": "(sock", "down": "(reverse)", "both": "(full-duplex)"}[dir]
@@ -95,7 +95,7 @@ func TestLoadRealServerInALab(t *testing.T) {
 				r := p.probe(pr, loaded(dir, n, 2*time.Second))
 				checkLoad(t, r, rate/8/4)
 				checkEnded(t, pr, 15*time.Second)
-				stock.CheckUndisturbed(time.Second)
+				stock.CheckUndisturbed(iperftest.Late)
 				p.server.CheckClean()
 			}
 		}

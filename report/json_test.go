@@ -146,6 +146,44 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
+// TestRowWithoutReplies: a second in which nothing came back is there, with no round
+// trip, and takes nothing from those beside it.
+func TestRowWithoutReplies(t *testing.T) {
+	r := loaded()
+	w := &r.Windows[1]
+	stalled := w.Rows[0]
+	stalled.Replies, stalled.RTTSum, stalled.RTTMax, stalled.LoadUp, stalled.LoadDown = 0, 0, 0, 0, 0
+	next := w.Rows[1]
+	w.Rows = []prober.Row{stalled, next}
+
+	var b bytes.Buffer
+	if err := JSON(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Windows []struct{ Rows []map[string]any }
+	}
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	rows := got.Windows[1].Rows
+	if len(rows) != 2 || rows[0]["replies"] != 0.0 || rows[0]["load_to_server_bytes"] != 0.0 {
+		t.Fatalf("rows %v", rows)
+	}
+	for _, key := range []string{"rtt_mean_seconds", "rtt_max_seconds"} {
+		if v, ok := rows[0][key]; ok {
+			t.Errorf("%s %v of no reply", key, v)
+		}
+		if v, ok := rows[1][key].(float64); !ok || v <= 0 {
+			t.Errorf("%s %v of %d replies", key, v, next.Replies)
+		}
+	}
+	line := strings.Fields(rowLine(&stalled, time.Second, true, w.Load))
+	if len(line) < 4 || line[1] != "0" || line[2] != "-" || line[3] != "-" {
+		t.Errorf("row %q", line)
+	}
+}
+
 func TestRawOrder(t *testing.T) {
 	r := loaded()
 	var b bytes.Buffer

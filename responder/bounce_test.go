@@ -323,8 +323,9 @@ func TestNoAllocationPerBounce(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		bounce(2000)
 		runtime.ReadMemStats(&after)
-		// The runtime itself may allocate a little meanwhile, above all for timers.
-		if n := after.Mallocs - before.Mallocs; n > 100 {
+		// The runtime itself allocates a little meanwhile: what goroutines wait with is
+		// kept by each CPU, up to 128 of it, and used up where they wake up on another.
+		if n := after.Mallocs - before.Mallocs; n > 500 {
 			t.Errorf("%s: %d allocations in 2000 bounces", name, n)
 		}
 	}

@@ -42,7 +42,7 @@ func (s *Server) WhileStockRuns(length, late time.Duration, visit func(ctx conte
 		return err
 	}
 	time.Sleep(200 * time.Millisecond)
-	if r, err := StartStock(s.t, nil, s.Addr, time.Second).Wait(max(late, 500*time.Millisecond)); err != nil {
+	if r, err := StartStock(s.t, nil, s.Addr, time.Second).Wait(max(late, Late)); err != nil {
 		return fmt.Errorf("a stock test after the visits: %w\n%s\nserver:\n%s", err, r.Output, tail(s.Log()))
 	}
 	s.CheckNoCloseWait(time.Second)
