@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bounceback-exporter/bounceback_exporter/internal/race"
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
 	"github.com/bounceback-exporter/bounceback_exporter/responder"
 )
@@ -131,7 +132,7 @@ func TestSoakFiftyThousandProbes(t *testing.T) {
 		return footprintNow(t)
 	}
 	some, all := 5000, 50000
-	if raceDetector {
+	if race.Enabled {
 		some, all = 1000, 8000
 	}
 	began := time.Now()

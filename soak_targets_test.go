@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bounceback-exporter/bounceback_exporter/internal/race"
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
 	"github.com/bounceback-exporter/bounceback_exporter/prober/peers"
 )
@@ -39,7 +40,7 @@ func TestSoakManyTargets(t *testing.T) {
 	}
 	// By the first of these all that has a bound is full: more than 10 000 addresses.
 	some, all := 40_000, 100_000
-	if raceDetector {
+	if race.Enabled {
 		some, all = 30_000, 45_000
 	}
 	w := newWhole(t, "modules: {rtt: {count: 2, timeout: 20s}}", prober.Options{Resolver: &names{}})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,24 +146,35 @@ func TestClockWithoutStep(t *testing.T) {
 // On loopback one-way delays are a few microseconds, hardly more than the
 // truncation of the server's stamps: the check must not fail there, ever.
 func TestClockCheckNeverFalseOnLoopback(t *testing.T) {
-	t.Parallel() // most of it is the pause between two connections
-	s := iperftest.Start(t)
+	t.Parallel()
 	pr := New(Options{})
-	const probes = 1000
-	bounces := 0
-	for i := range probes {
-		r := pr.Run(t.Context(), &Job{Module: module(func(m *config.Module) {
-			m.TripTimes, m.Duration, m.Count = true, 0, 20
-		}), Addr: s.Addr})
-		if !r.Success() {
-			t.Fatalf("probe %d: %v", i, r.Err)
-		}
-		if !r.OWDValid() {
-			t.Fatalf("probe %d: a false clock failure: %+v", i, *r.Clock)
-		}
-		bounces += len(r.Windows[0].Samples)
+	// Most of a probe is the pause between two connections: hence several servers.
+	const servers, probes = 4, 250
+	var bounces atomic.Int64
+	var all sync.WaitGroup
+	for range servers {
+		s := iperftest.Start(t)
+		all.Go(func() {
+			for i := range probes {
+				r := pr.Run(t.Context(), &Job{Module: module(func(m *config.Module) {
+					m.TripTimes, m.Duration, m.Count = true, 0, 20
+				}), Addr: s.Addr})
+				if !r.Success() {
+					t.Errorf("probe %d: %v", i, r.Err)
+					return
+				}
+				if !r.OWDValid() {
+					t.Errorf("probe %d: a false clock failure: %+v", i, *r.Clock)
+					return
+				}
+				bounces.Add(int64(len(r.Windows[0].Samples)))
+			}
+		})
 	}
-	t.Logf("%d bounces", bounces)
+	all.Wait()
+	if n := bounces.Load(); n != servers*probes*20 && !t.Failed() {
+		t.Errorf("%d bounces", n)
+	}
 }
 
 // The same with a peer whose clock the test sets, to the microsecond.

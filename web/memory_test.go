@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bounceback-exporter/bounceback_exporter/internal/race"
 	"github.com/bounceback-exporter/bounceback_exporter/prober"
 )
 
@@ -25,6 +26,9 @@ func heap() int64 {
 func TestManyTargets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
+	}
+	if race.Enabled {
+		t.Skip("takes a minute with the race detector; CI runs this without it too")
 	}
 	cfg := testConfig(testModule("rtt"), loadModule("load", time.Hour))
 	l := newLab(cfg, nil)
