@@ -88,6 +88,7 @@ func TestClockOfRealServerOff(t *testing.T) {
 func TestClockOffsetThatTheCheckCannotSee(t *testing.T) {
 	netlab.Require(t)
 	iperftest.Require(t)
+	netlab.KeepAwake(t)
 	lab := netlab.New(t, netlab.Config{AtoB: netlab.Link{Delay: 10 * time.Millisecond}, BtoA: netlab.Link{Delay: 10 * time.Millisecond}})
 	s := iperftest.StartAt(t, shifted(t, lab.B.Command, "+0.001s"), netip.AddrPortFrom(lab.B.Addr4, 5001))
 	p := &path{lab, s, t}

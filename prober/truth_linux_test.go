@@ -106,6 +106,7 @@ func stockOWD(t *testing.T, out string) (to, from, asymmetry time.Duration) {
 
 // A path of known delays reads those delays, and as the stock client reads it.
 func TestTruthOfKnownDelays(t *testing.T) {
+	netlab.KeepAwake(t)
 	for _, d := range [][2]time.Duration{
 		{5 * time.Millisecond, 15 * time.Millisecond},
 		{15 * time.Millisecond, 5 * time.Millisecond},

@@ -121,7 +121,8 @@ func (m *masker) word(w string) string {
 	for start := 0; start < len(w); start++ {
 		for end := len(w); end > start; end-- {
 			if masked, ok := m.secret(w[start:end]); ok {
-				return w[:start] + masked + w[end:]
+				// What is around it can be one more, if only the "::" of no address.
+				return m.word(w[:start]) + masked + m.word(w[end:])
 			}
 			if !strings.ContainsRune(".:-_]", rune(w[end-1])) {
 				break

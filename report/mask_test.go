@@ -42,6 +42,8 @@ func TestMask(t *testing.T) {
 		"10.0.0.1/tmp and 10.0.0.2/24/x":     "(hidden)/tmp and (hidden)/24/x",
 		"10.0.0.1/8-bit, 10.0.0.2/1234 (db)": "(hidden)/8-bit, (hidden)/1234 (hidden)",
 		"10.0.0.1.":                          "(hidden).",
+		"::::":                               "(hidden)(hidden)",
+		"::[10.0.0.1]":                       "(hidden)(hidden)",
 		"":                                   "",
 	} {
 		if got := m.text(in); got != want {
@@ -94,6 +96,7 @@ func TestMaskKeepsPorts(t *testing.T) {
 func FuzzMask(f *testing.F) {
 	f.Add("dial tcp 10.0.0.1:5001: refused", "server.example")
 	f.Add("[fe80::1%eth0]:5001", "db")
+	f.Add("::::", "0")
 	f.Fuzz(func(t *testing.T, s, name string) {
 		m := masker{on: true}
 		m.add(name)

@@ -17,6 +17,7 @@ import (
 // hardly late; also while signals cut the link's sleeps short all the time.
 func TestDelayIsExact(t *testing.T) {
 	Require(t)
+	KeepAwake(t)
 	for _, c := range []struct {
 		out, back time.Duration
 		signals   bool
