@@ -6,7 +6,7 @@
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-need_packages ca-certificates coreutils faketime gcc iperf iperf3 iproute2 iptables libc6-dev procps util-linux ||
+need_packages ca-certificates coreutils faketime gcc iperf iperf3 iproute2 iptables libc6-dev procps systemd util-linux ||
 	note "Debian's packages can't be installed from here: some tests will be skipped"
 [ "$(id -u)" = 0 ] || note "not root: tests that need network namespaces will be skipped"
 need_go
