@@ -27,6 +27,11 @@ func newMasker(r *prober.Result, o *Options) masker {
 	}
 	m := masker{on: true}
 	m.add(r.Target.Host)
+	// Of an address with a zone an error can name the zone alone. Numbers stay: they
+	// say nothing, and would take away every number like them.
+	if a, err := netip.ParseAddr(r.Target.Host); err == nil && strings.Trim(a.Zone(), "0123456789") != "" {
+		m.add(a.Zone())
+	}
 	if r.Err != nil {
 		var dns *net.DNSError
 		if errors.As(r.Err.Cause, &dns) {
@@ -155,12 +160,17 @@ func (m *masker) secret(w string) (string, bool) {
 }
 
 // isAddress tells whether w is a literal address, perhaps in brackets. Only whole
-// pairs of brackets are taken off: a zone could swallow a lone one.
+// pairs of brackets are taken off: a zone could swallow a lone one. It does swallow
+// the colons that end a word, which without them is the address that is meant.
 func isAddress(w string) bool {
 	if strings.HasPrefix(w, "[") && strings.HasSuffix(w, "]") {
 		w = w[1 : len(w)-1]
 	}
-	_, err := netip.ParseAddr(w)
+	a, err := netip.ParseAddr(w)
+	if err == nil && strings.HasSuffix(a.Zone(), ":") {
+		_, shorter := netip.ParseAddr(strings.TrimRight(w, ":"))
+		return shorter != nil
+	}
 	return err == nil
 }
 

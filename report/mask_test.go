@@ -42,6 +42,7 @@ func TestMask(t *testing.T) {
 		"10.0.0.1/tmp and 10.0.0.2/24/x":     "(hidden)/tmp and (hidden)/24/x",
 		"10.0.0.1/8-bit, 10.0.0.2/1234 (db)": "(hidden)/8-bit, (hidden)/1234 (hidden)",
 		"10.0.0.1.":                          "(hidden).",
+		"fe80::1%x: no, fe80::1%: no":        "(hidden): no, (hidden) no",
 		"::::":                               "(hidden)(hidden)",
 		"::[10.0.0.1]":                       "(hidden)(hidden)",
 		"":                                   "",
@@ -86,6 +87,20 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
+// The zone of the target is named by itself where there is no such interface.
+func TestMaskHidesTheZone(t *testing.T) {
+	for host, want := range map[string]string{
+		"fe80::1%zone-secret": `zone of (hidden): no network interface is called "(hidden)"`,
+		"fe80::1%7":           `zone of (hidden): no network interface is called "7"`,
+	} {
+		m := newMasker(&prober.Result{Target: prober.Target{Host: host}}, &Options{HideIPs: true})
+		_, zone, _ := strings.Cut(host, "%")
+		if got := m.text("zone of " + host + ": no network interface is called \"" + zone + "\""); got != want {
+			t.Errorf("%s\nbecame %s\nwant   %s", host, got, want)
+		}
+	}
+}
+
 func TestMaskKeepsPorts(t *testing.T) {
 	m := newMasker(&prober.Result{Err: &prober.Error{Cause: errors.New("x")}}, &Options{HideIPs: true})
 	if got := m.addrPort(netip.MustParseAddrPort("[2001:db8::1]:5002")); got != "(hidden):5002" {
@@ -97,6 +112,8 @@ func FuzzMask(f *testing.F) {
 	f.Add("dial tcp 10.0.0.1:5001: refused", "server.example")
 	f.Add("[fe80::1%eth0]:5001", "db")
 	f.Add("::::", "0")
+	f.Add("fe80::1%:", "x")
+	f.Add("fe80::1%x::", "x")
 	f.Fuzz(func(t *testing.T, s, name string) {
 		m := masker{on: true}
 		m.add(name)

@@ -76,7 +76,7 @@ func waitLog(job *prober.Job, admission, lease time.Duration) []prober.LogLine {
 }
 
 func (h *Handler) loadInTheWay(addr netip.AddrPort, exclusive bool) *rejection {
-	text := fmt.Sprintf("a load test at %s ran until this request's deadline; nothing else may run there meanwhile", addr)
+	text := fmt.Sprintf("a load test at %s ran, or was being ended, until this request's deadline; nothing else may run there meanwhile", addr)
 	if exclusive {
 		text = fmt.Sprintf("other probes ran at %s until this request's deadline; a load needs the server for itself", addr)
 	}
